@@ -1,0 +1,27 @@
+//! Times of a run, in nanoseconds since it began.
+
+use serde::{Deserialize, Serialize};
+
+/// Nanoseconds since the run began.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
+#[serde(transparent)]
+pub struct Nanos(u64);
+
+impl Nanos {
+    /// `count` nanoseconds after the start.
+    pub const fn since_start(count: u64) -> Self {
+        Self(count)
+    }
+
+    /// The plain number.
+    pub const fn get(self) -> u64 {
+        self.0
+    }
+
+    /// The time in seconds, for figures that people read.
+    pub fn as_secs(self) -> f64 {
+        self.0 as f64 / 1e9
+    }
+}

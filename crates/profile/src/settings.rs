@@ -87,6 +87,12 @@ pub struct RunSettings {
     pub allow_writes: bool,
     /// The agent labels memory; without it only the device records.
     pub labels: bool,
+    /// What was started: the interpreter, then its arguments. A rerun on another card starts the same.
+    #[serde(default)]
+    pub command: Vec<String>,
+    /// The folder it was started in.
+    #[serde(default)]
+    pub cwd: PathBuf,
 }
 
 #[cfg(test)]

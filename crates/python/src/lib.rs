@@ -1,0 +1,3 @@
+//! The extension module `oomproof._native`.
+//!
+//! **Invariant:** conversions only; this crate decides nothing and prints nothing.

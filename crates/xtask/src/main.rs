@@ -1,0 +1,94 @@
+//! Set-up, demo, tests and benches of this repository, as `cargo xtask VERB`.
+//!
+//! A fresh checkout must be ready after two commands on a machine that has only Rust, gcc and python3, so
+//! everything else that a verb needs is made by the verb itself, below the target folder, and once.
+//!
+//! **Invariant:** no other crate depends on this one, and nothing here ends up in what users install.
+
+#![expect(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a task runner talks to the person who started it"
+)]
+
+mod architecture;
+mod bench;
+mod build;
+mod demo;
+mod environments;
+mod readme;
+mod repository;
+mod spawn;
+mod steps;
+mod suite;
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::{Args, Parser, Subcommand};
+
+use crate::repository::Repository;
+
+/// Set-up, demo, tests and benches of this repository.
+#[derive(Parser)]
+#[command(name = "cargo xtask", disable_help_subcommand = true)]
+struct Arguments {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Subcommand)]
+enum Verb {
+    /// Make a light environment, build, and run the example on a virtual RTX 4090.
+    Demo(DemoArguments),
+    /// Check everything: format, lints, Rust, Python, generated files, README.
+    Test(TestArguments),
+    /// List the scripts in bench/, or run one.
+    Bench(bench::BenchArguments),
+    /// Run the README's commands and compare what they print.
+    Readme(readme::ReadmeArguments),
+}
+
+#[derive(Args)]
+struct DemoArguments {
+    /// Arguments for `oomproof run` in place of `--gpu rtx-4090`.
+    #[arg(last = true)]
+    run_arguments: Vec<String>,
+}
+
+#[derive(Args)]
+struct TestArguments {
+    /// Run this step alone; may be repeated.
+    #[arg(long, value_name = "STEP")]
+    only: Vec<String>,
+    /// Go on after a step that failed, and fail at the end.
+    #[arg(long)]
+    keep_going: bool,
+}
+
+fn main() -> ExitCode {
+    match dispatch(Arguments::parse().verb) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn dispatch(verb: Verb) -> Result<()> {
+    let repository = Repository::find()?;
+    match verb {
+        Verb::Demo(arguments) => demo::run(&repository, &arguments.run_arguments),
+        Verb::Test(arguments) => {
+            let on_failure = if arguments.keep_going {
+                steps::OnFailure::GoOn
+            } else {
+                steps::OnFailure::Stop
+            };
+            steps::run(&repository, suite::STEPS, &arguments.only, on_failure)
+        }
+        Verb::Bench(arguments) => bench::run(&repository, &arguments),
+        Verb::Readme(arguments) => readme::run(&repository, &arguments),
+    }
+}

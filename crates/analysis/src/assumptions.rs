@@ -1,0 +1,195 @@
+//! What had to be assumed, in sentences. One line of a script may read unknown values a million times, so reads are
+//! told once for each line and origin, and files once for all.
+
+use oomproof_profile::{RunSettings, UnknownRead};
+use oomproof_units::Bytes;
+
+use crate::holding::Holding;
+use crate::notes::Note;
+use crate::timeline::Timeline;
+use crate::verdict::{Assumption, Estimate};
+
+/// All assumptions: reads in the order of their first, notes in theirs, then those about figures.
+pub(crate) fn assumptions(
+    timeline: &Timeline,
+    settings: &RunSettings,
+    peak: Option<&Holding<'_>>,
+) -> Vec<Assumption> {
+    let mut found = unknown_values(timeline);
+    found.extend(timeline.notes.iter().filter_map(noted));
+    found.extend(writes_redirected(timeline));
+    found.extend(peak.into_iter().filter_map(unexplained));
+    found.extend(more_devices(timeline));
+    found.push(context(settings));
+    found
+}
+
+fn assumption(kind: &str, text: String) -> Assumption {
+    Assumption {
+        kind: kind.to_owned(),
+        text,
+        r#where: None,
+    }
+}
+
+/// Reads of unknown memory by one line, last written by one kernel.
+struct Reads {
+    site: u32,
+    origin: u32,
+    count: u64,
+    size: (u64, u64),
+    given: Option<u64>,
+}
+
+fn unknown_values(timeline: &Timeline) -> Vec<Assumption> {
+    let mut groups: Vec<Reads> = Vec::new();
+    let mut index = std::collections::HashMap::new();
+    for read in &timeline.unknown_reads {
+        let UnknownRead {
+            site,
+            origin,
+            size,
+            given,
+            ..
+        } = *read;
+        let group = *index.entry((site, origin)).or_insert(groups.len());
+        if let Some(reads) = groups.get_mut(group) {
+            reads.count += 1;
+            reads.size = (reads.size.0.min(size), reads.size.1.max(size));
+            reads.given = reads.given.filter(|before| *before == given);
+        } else {
+            groups.push(Reads {
+                site,
+                origin,
+                count: 1,
+                size: (size, size),
+                given: Some(given),
+            });
+        }
+    }
+    groups
+        .iter()
+        .map(|reads| Assumption {
+            kind: "unknown_value".to_owned(),
+            text: reads.sentence(timeline.legend.text(reads.origin)),
+            r#where: timeline.legend.place(reads.site),
+        })
+        .collect()
+}
+
+impl Reads {
+    fn sentence(&self, origin: Option<&str>) -> String {
+        let size = match self.size {
+            (1, 1) => "1 byte".to_owned(),
+            (low, high) if low == high => format!("{low} bytes"),
+            (low, high) => format!("{low} to {high} bytes"),
+        };
+        let origin = origin.map_or_else(String::new, |name| format!(" (last written by {name})"));
+        let given = match self.given {
+            Some(small @ ..=255) => format!("{small} was assumed"),
+            Some(bits) => format!("{bits:#x} was assumed"),
+            None => "various values were assumed".to_owned(),
+        };
+        let times = match self.count {
+            1 => String::new(),
+            count => format!("; {count} times"),
+        };
+        format!("read {size} of unknown device memory{origin}, {given}{times}")
+    }
+}
+
+fn noted(note: &Note) -> Option<Assumption> {
+    match note.kind.as_str() {
+        "assumption" => Some(Assumption {
+            kind: note.text("assumption").unwrap_or("assumption").to_owned(),
+            text: note.text("text")?.to_owned(),
+            r#where: note.text("where").map(str::to_owned),
+        }),
+        "skipped_init" => {
+            let size = Bytes::new(note.number("bytes")?);
+            let text = match note.number("tensors")? {
+                1 => format!("the initialization of 1 parameter ({size}) was skipped"),
+                tensors => {
+                    format!("the initialization of {tensors} parameters ({size}) was skipped")
+                }
+            };
+            Some(assumption("skipped_init", text))
+        }
+        "compile" => Some(assumption(
+            "compile",
+            "the script compiles, so from then on memory is not attributed to source lines"
+                .to_owned(),
+        )),
+        "foreign_runtime" => Some(assumption(
+            "foreign_runtime",
+            format!(
+                "{} has a CUDA runtime of its own inside, whose memory is not seen",
+                note.text("library")?
+            ),
+        )),
+        _ => None,
+    }
+}
+
+fn writes_redirected(timeline: &Timeline) -> Option<Assumption> {
+    let mut paths: Vec<_> = timeline
+        .notes
+        .iter()
+        .filter(|note| note.kind == "redirected")
+        .filter_map(|note| note.text("path"))
+        .collect();
+    paths.sort_unstable();
+    paths.dedup();
+    let text = match paths.as_slice() {
+        [] => return None,
+        [path] => format!("what the script wrote to {path} went to a scratch folder"),
+        [first, ..] => format!(
+            "what the script wrote to {} paths, such as {first}, went to a scratch folder",
+            paths.len()
+        ),
+    };
+    Some(assumption("writes_redirected", text))
+}
+
+fn unexplained(peak: &Holding<'_>) -> Option<Assumption> {
+    let (unseen, excess) = (peak.unseen(), peak.excess());
+    if unseen > Bytes::ZERO {
+        Some(assumption(
+            "allocation_not_recorded",
+            format!(
+                "{unseen} of the peak were allocated before recording began or in records that were lost; their role is unknown"
+            ),
+        ))
+    } else if excess > Bytes::ZERO {
+        Some(assumption(
+            "release_not_recorded",
+            format!(
+                "blocks of {excess} look alive at the peak and are not; the shares of roles, modules and lines are too high by at most that"
+            ),
+        ))
+    } else {
+        None
+    }
+}
+
+fn more_devices(timeline: &Timeline) -> Option<Assumption> {
+    let used = timeline
+        .devices
+        .values()
+        .filter(|levels| levels.peak.is_some())
+        .count();
+    (used > 1).then(|| {
+        assumption(
+            "one_device_shown",
+            format!("the process used {used} devices; the figures are those of the fullest"),
+        )
+    })
+}
+
+fn context(settings: &RunSettings) -> Assumption {
+    let Estimate { low, likely, high } = settings.context_bytes.into();
+    assumption(
+        "context_estimate",
+        format!("the CUDA context is estimated to take {likely} ({low} to {high})"),
+    )
+}

@@ -1,0 +1,66 @@
+//! Memory that each step leaves behind. Batches differ, so levels differ: only when every one of the last steps was
+//! above the one before it, in its peak and in what it left, is it called growth.
+
+use oomproof_units::Bytes;
+
+/// Steps whose differences are looked at, from the end; at least [`LEAST`] of them are needed.
+const LAST: usize = 8;
+const LEAST: usize = 3;
+
+/// What the steps left behind, one entry for each.
+pub(crate) struct Steps<'a> {
+    /// Highest allocated bytes while in the step.
+    pub(crate) peaks: &'a [u64],
+    /// Allocated bytes when it ended.
+    pub(crate) levels: &'a [u64],
+}
+
+/// The lower of the median growth of peaks and levels; zero when there is none or it cannot be told.
+pub(crate) fn growth_per_step(steps: &Steps<'_>) -> Bytes {
+    let peaks = steady_rise(steps.peaks);
+    let levels = steady_rise(steps.levels);
+    Bytes::new(peaks.min(levels).unwrap_or(0))
+}
+
+/// The median of the last differences, if all are rises. The first step makes what later steps find, so it is left out.
+fn steady_rise(levels: &[u64]) -> Option<u64> {
+    let later = levels.get(1..)?;
+    let mut rises: Vec<u64> = Vec::new();
+    for pair in later.windows(2).rev().take(LAST) {
+        rises.push(pair[1].checked_sub(pair[0]).filter(|rise| *rise > 0)?);
+    }
+    if rises.len() < LEAST {
+        return None;
+    }
+    rises.sort_unstable();
+    Some(rises[(rises.len() - 1) / 2])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(peaks: &[u64], levels: &[u64], expected: u64) {
+        let found = growth_per_step(&Steps { peaks, levels });
+        assert_eq!(found, Bytes::new(expected), "{peaks:?} {levels:?}");
+    }
+
+    #[test]
+    fn only_a_steady_rise_is_growth() {
+        check(&[], &[], 0);
+        check(&[7], &[7], 0);
+        check(&[50, 90, 90, 90, 90], &[20, 40, 40, 40, 40], 0);
+        check(&[50, 90, 92, 94, 96], &[20, 40, 42, 44, 46], 2);
+        check(&[50, 90, 92, 94], &[20, 40, 42, 44], 0);
+        check(&[50, 90, 92, 91, 96], &[20, 40, 42, 44, 46], 0);
+        check(&[50, 90, 92, 94, 96], &[20, 40, 40, 40, 40], 0);
+        check(&[50, 90, 92, 94, 99], &[20, 40, 43, 46, 49], 2);
+    }
+
+    #[test]
+    fn a_pause_long_ago_does_not_hide_growth() {
+        let mut levels: Vec<u64> = vec![10, 50, 50, 50];
+        levels.extend((1..=8).map(|step| 50 + step));
+        check(&levels, &levels, 1);
+    }
+}

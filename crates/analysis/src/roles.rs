@@ -1,0 +1,91 @@
+//! What a block was for. Somebody who knows says so for parameters and the like; everything else is told by when a
+//! block was made and when it was released, and the rules for that are these, first match first:
+//!
+//! 1. the role it was labeled with, at any time of its life;
+//! 2. scratch memory of a library: workspace; 3. written from the host: input;
+//! 4. released in the same stay in a phase: temporary;
+//! 5. by the phase it was made in: see [`Roles::outlived_its_phase`].
+
+use std::collections::HashSet;
+
+use oomproof_profile::{Phase, Role};
+
+use crate::timeline::{Block, Moment, Timeline};
+
+/// Tells roles of the blocks of one timeline.
+pub(crate) struct Roles<'a> {
+    timeline: &'a Timeline,
+    parameter_sizes: HashSet<u64>,
+}
+
+impl<'a> Roles<'a> {
+    pub(crate) fn of(timeline: &'a Timeline) -> Self {
+        let parameter_sizes = timeline
+            .blocks
+            .iter()
+            .filter(|block| matches!(block.label, Some((Role::Parameter, _))))
+            .map(|block| block.size)
+            .collect();
+        Self {
+            timeline,
+            parameter_sizes,
+        }
+    }
+
+    pub(crate) fn role(&self, block: &Block) -> Role {
+        if let Some((role, _)) = block.label {
+            role
+        } else if block.workspace {
+            Role::Workspace
+        } else if block.from_host {
+            Role::Input
+        } else {
+            match block.freed {
+                Some(freed) if freed.span == block.born.span => Role::Temporary,
+                freed => self.outlived_its_phase(block, freed),
+            }
+        }
+    }
+
+    fn outlived_its_phase(&self, block: &Block, freed: Option<Moment>) -> Role {
+        let born = block.born;
+        let last = freed.or(self.timeline.end).unwrap_or(born);
+        let this_step = last.step <= born.step;
+        let saw_backward = last.backwards > born.backwards;
+        match born.phase {
+            // A result may be kept until the next step replaces it.
+            Phase::Forward if saw_backward && last.step <= born.step.saturating_add(1) => {
+                Role::Activation
+            }
+            Phase::Forward if this_step && !saw_backward => match freed {
+                Some(_) => Role::Temporary,
+                None => Role::Activation,
+            },
+            // A loss computed after the forward pass is kept for the backward pass like an activation.
+            Phase::Idle => {
+                let until_backward = last.phase == Phase::Backward
+                    && last.backwards == born.backwards.saturating_add(1);
+                let never_reached = freed.is_none() && !saw_backward && this_step;
+                if self.follows_forward(born) && (until_backward || never_reached) {
+                    Role::Activation
+                } else {
+                    Role::Unknown
+                }
+            }
+            Phase::Backward if last.span > born.span => Role::Gradient,
+            // The run ended inside this backward pass, before an optimizer could say what it had made.
+            Phase::Backward if self.parameter_sizes.contains(&block.size) => Role::Gradient,
+            Phase::Backward => Role::Temporary,
+            Phase::Load | Phase::Forward | Phase::Optimizer | Phase::Evaluation | Phase::Save => {
+                Role::Unknown
+            }
+        }
+    }
+
+    fn follows_forward(&self, born: Moment) -> bool {
+        let before = born.span.checked_sub(1);
+        before
+            .and_then(|span| self.timeline.spans.get(span))
+            .is_some_and(|span| span.phase == Phase::Forward)
+    }
+}

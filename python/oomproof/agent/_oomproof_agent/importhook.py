@@ -1,0 +1,78 @@
+"""Runs code before and after a module's own code, when the script first imports it.
+
+Asking whether a module exists (`importlib.util.find_spec`) is not importing it, and other code reads the loader's
+type, so the finder returns the true spec and only its loader's `exec_module` is shadowed, for one call.
+"""
+
+from __future__ import annotations
+
+import sys
+from importlib.machinery import ModuleSpec
+from typing import Any, Callable, Dict, NamedTuple, Optional, Sequence
+
+
+class Action(NamedTuple):
+    before: Optional[Callable[[], None]]
+    after: Optional[Callable[[Any], None]]
+
+
+class ImportHook:
+    """A finder at the head of `sys.meta_path`, for the modules that were asked for and no others."""
+
+    def __init__(self) -> None:
+        self._actions: Dict[str, Action] = {}
+
+    def on(
+        self,
+        module: str,
+        *,
+        before: Optional[Callable[[], None]] = None,
+        after: Optional[Callable[[Any], None]] = None,
+    ) -> None:
+        """Registers what to do around the import of `module`; one registration a module."""
+        self._actions[module] = Action(before, after)
+
+    def install(self) -> None:
+        sys.meta_path.insert(0, self)  # type: ignore[arg-type]
+
+    def remove(self) -> None:
+        if self in sys.meta_path:
+            sys.meta_path.remove(self)  # type: ignore[arg-type]
+
+    def find_spec(
+        self, name: str, path: Optional[Sequence[str]] = None, target: Any = None
+    ) -> Optional[ModuleSpec]:
+        if name not in self._actions:
+            return None
+        for finder in list(sys.meta_path):
+            if finder is self or not hasattr(finder, "find_spec"):
+                continue
+            spec = finder.find_spec(name, path, target)
+            if spec is not None:
+                self._shadow(name, spec)
+                return spec
+        return None
+
+    def _shadow(self, name: str, spec: ModuleSpec) -> None:
+        loader = spec.loader
+        if loader is None or not hasattr(loader, "exec_module"):
+            return
+        original = loader.exec_module
+
+        def exec_module(module: Any) -> None:
+            try:
+                del loader.exec_module  # type: ignore[union-attr]
+            except AttributeError:
+                pass
+            action = self._actions.pop(name, Action(None, None))
+            if action.before is not None:
+                action.before()
+            original(module)
+            if action.after is not None:
+                action.after(module)
+
+        try:
+            loader.exec_module = exec_module  # type: ignore[method-assign]
+        except AttributeError:
+            # A loader without a `__dict__` cannot be shadowed; the module is then imported as if unwatched.
+            return

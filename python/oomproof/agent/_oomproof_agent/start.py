@@ -1,0 +1,222 @@
+"""Puts the parts together in the order that the script's own imports dictate.
+
+Before PyTorch runs, the virtual device and the stand-ins must be mapped; after it ran, hooks can be set. Nothing is
+loaded in a process that never imports PyTorch.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import platform
+import sys
+from typing import Any, Callable, Dict, Optional
+
+from . import failure
+from .compiling import Compiling
+from .device import Device, DeviceError
+from .exits import Exits
+from .frames import Frames
+from .importhook import ImportHook
+from .libraries import StandIns
+from .modules import Modules
+from .names import FORWARD
+from .ooms import Ooms, is_out_of_memory
+from .phases import Phases
+from .processes import after_fork_in_child, prepare_environment
+from .roles import Roles
+from .sites import Sites
+from .steady import Steady
+from .steps import Steps
+
+SCHEMA = 1
+
+
+def start(run_json: str) -> None:
+    """Begins to watch this process, as the settings in `run_json` say."""
+    with open(run_json, encoding="utf-8") as text:
+        settings = json.load(text)
+    if settings.get("schema") != SCHEMA:
+        failure.give_up(
+            settings,
+            f"the settings of this run have schema {settings.get('schema')}, and the agent reads {SCHEMA}",
+            "the command and the agent's folder are of different versions; reinstall oomproof",
+        )
+    Agent(settings, run_json).install()
+
+
+class Agent:
+    """All parts for one process."""
+
+    def __init__(self, settings: Dict[str, Any], run_json: str) -> None:
+        self._settings = settings
+        self._run_json = run_json
+        self.device = Device()
+        self.frames = Frames(self.device.site)
+        self.phases = Phases(self.device)
+        self.ooms = Ooms(self.device, self.frames, self.phases.moment)
+        self.sites = Sites(self.device, self.frames)
+        self.modules = Modules(self.device, self.phases)
+        self.exits = Exits(self.device, self.frames)
+        self.steps = Steps(
+            self.device,
+            Steady(steps=settings.get("steps"), full=settings.get("full", False)),
+            stop=self.exits.stop,
+            on_end=self._step_ended,
+        )
+        self.imports = ImportHook()
+        self._init_skip: Optional[Any] = None
+        self._autograd: Dict[str, Any] = {}
+
+    def install(self) -> None:
+        files = _part("files")
+        self._init_skip = _part("initskip")
+        prepare_environment(
+            standins=self._settings["standins"], allow_writes=self._settings.get("allow_writes", False)
+        )
+        if files is not None:
+            files.install(self._settings, self.device.note)
+        self.imports.on("torch", before=self._before_torch, after=self._after_torch)
+        self.imports.install()
+        after_fork_in_child(self._forked)
+        _leave_path()
+
+    def _before_torch(self) -> None:
+        try:
+            standins = StandIns(self._settings["standins"])
+            self.device.attach(library=self._settings["vgpu"], run_json=self._run_json)
+            standins.load()
+            standins.watch_python()
+        except (DeviceError, OSError) as error:
+            failure.give_up(
+                self._settings,
+                f"the virtual GPU could not be started: {error}",
+                "run `oomproof gpus` to see whether the installation works, and reinstall oomproof if not",
+            )
+        self.exits.waiting_for = self.steps.waiting_for
+        self.exits.on_error = self._failed
+        self.exits.watch()
+
+    def _after_torch(self, torch: Any) -> None:
+        self.device.note(
+            kind="python",
+            version=platform.python_version(),
+            executable=sys.executable,
+            torch=str(torch.__version__),
+            cuda=torch.version.cuda,
+        )
+        if self._init_skip is not None:
+            self._init_skip.install(self._settings, self.device.note)
+        self._watch_optimizers(torch)
+        if self._settings.get("labels", True):
+            self._watch_labels(torch)
+
+    def _watch_optimizers(self, torch: Any) -> None:
+        optimizer = torch.optim.optimizer
+        optimizer.register_optimizer_step_post_hook(self._optimizer_stepped)
+        optimizer.Optimizer.__init__ = self.steps.wrap_init(optimizer.Optimizer.__init__)
+        if not self._settings.get("labels", True):
+            return
+        optimizer.register_optimizer_step_pre_hook(self._optimizer_begins)
+
+    def _watch_labels(self, torch: Any) -> None:
+        self.frames.hide(os.path.dirname(os.path.abspath(torch.__file__)))
+        self.roles = Roles(self.device, torch)
+        self.modules.on_open += [self._outermost_begins]
+        self.modules.on_change += [self.roles.walk]
+        self.modules.on_close += [lambda module: self.steps.forward_ended()]
+        self.modules.watch()
+        self.ooms.first_seen += [self.roles.out_of_memory, self.phases.failed]
+        self.phases.on_backward_end += [self.steps.backward_ended]
+        for name, then_rest in (("backward", True), ("grad", False)):
+            original = getattr(torch.autograd, name)
+            self._autograd[name] = original
+            wrapped = self.phases.wrap_backward(original, then_rest=then_rest, failed=self._failed)
+            setattr(torch.autograd, name, wrapped)
+        torch.nn.Module._apply = _label_after_apply(torch.nn.Module._apply, self.roles.walk)
+        torch.save = self.phases.wrap_save(torch.save)
+        self.imports.on("safetensors.torch", after=self._after_safetensors)
+        compiling = Compiling(self._step_aside)
+        compiling.watch(torch)
+        if "torch.export" in sys.modules:
+            compiling.watch_export(sys.modules["torch.export"])
+        else:
+            self.imports.on("torch.export", after=compiling.watch_export)
+        self.sites.watch(on_out_of_memory=self.ooms.passed)
+
+    def _after_safetensors(self, module: Any) -> None:
+        for name in ("save_file", "save_model"):
+            if hasattr(module, name):
+                setattr(module, name, self.phases.wrap_save(getattr(module, name)))
+
+    def _outermost_begins(self, module: Any) -> None:
+        import torch
+
+        self.phases.forward_begins(evaluating=not (torch.is_grad_enabled() and module.training))
+        self.roles.opened(module)
+
+    def _optimizer_begins(self, optimizer: Any, _args: Any, _kwargs: Any) -> None:
+        self.phases.optimizer_begins()
+        self.roles.optimizer_begins(optimizer)
+
+    def _optimizer_stepped(self, optimizer: Any, _args: Any, _kwargs: Any) -> None:
+        if self._settings.get("labels", True):
+            self.roles.optimizer_ended(optimizer)
+            self.phases.optimizer_ends()
+        self.steps.optimizer_ended(optimizer)
+
+    def _step_ended(self, step: int) -> None:
+        self.ooms.step_ended()
+        self.phases.step_ended(step)
+
+    def _failed(self, error: BaseException) -> None:
+        if is_out_of_memory(error):
+            self.ooms.passed(error)
+
+    def _step_aside(self, what: str) -> None:
+        import torch
+
+        self.device.note(kind="compile", what=what)
+        self.sites.step_aside()
+        self.modules.step_aside()
+        torch.autograd.grad = self._autograd["grad"]
+        self.phases.rest = FORWARD
+
+    def _forked(self) -> None:
+        self.device.detach()
+        self.exits.forget()
+        self.sites.step_aside()
+        self.modules.step_aside()
+
+
+def _part(name: str) -> Optional[Any]:
+    try:
+        return importlib.import_module(f".{name}", __package__)
+    except ModuleNotFoundError as error:
+        if error.name == f"{__package__}.{name}":
+            return None
+        raise
+
+
+def _label_after_apply(function: Any, walk: Callable[[Any], None]) -> Any:
+    """`Module._apply`, which moves a model to the device, with the moved parameters labeled even if it fails."""
+    depth = 0
+
+    def _apply(module: Any, *args: Any, **kwargs: Any) -> Any:
+        nonlocal depth
+        depth += 1
+        try:
+            return function(module, *args, **kwargs)
+        finally:
+            depth -= 1
+            if depth == 0:
+                walk(module)
+
+    _apply.__wrapped__ = function  # type: ignore[attr-defined]
+    return _apply
+
+
+def _leave_path() -> None:
+    folder = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    sys.path[:] = [entry for entry in sys.path if os.path.abspath(entry or ".") != folder]

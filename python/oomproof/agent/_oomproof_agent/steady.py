@@ -1,0 +1,72 @@
+"""When a loop has shown its peak.
+
+Pure decisions over the peaks of finished steps; exact equality would be defeated by blocks of a scalar, so two peaks
+are equal when they differ by less than the allocator's smallest block.
+"""
+
+from __future__ import annotations
+
+from typing import List, Optional
+
+BLOCK = 512
+LEAST_STEPS = 3
+GROWING_STEPS = 10
+VARYING_STEPS = 30
+# Forward passes are short and cheap, and generation grows from one to the next, so they need a longer calm.
+CALM_FORWARDS = 8
+
+
+class Steady:
+    """Collects the peaks of steps and says whether to stop, and why."""
+
+    def __init__(self, *, steps: Optional[int], full: bool) -> None:
+        self._limit = steps
+        self._full = full
+        self.allocated: List[int] = []
+        self.reserved: List[int] = []
+
+    def ended(self, *, allocated: int, reserved: int) -> Optional[str]:
+        """A training step ended with these peaks; a reason when the run may stop."""
+        self.allocated.append(allocated)
+        self.reserved.append(reserved)
+        count = len(self.allocated)
+        if self._full:
+            return None
+        if self._limit is not None:
+            return "steps" if count >= self._limit else None
+        if count < LEAST_STEPS or max(self.allocated) == 0:
+            return None
+        if self._calm():
+            return "steady"
+        if count >= GROWING_STEPS and self._growing():
+            return "growing"
+        return "varying" if count >= VARYING_STEPS else None
+
+    def forward_ended(self, *, allocated: int, reserved: int) -> Optional[str]:
+        """A forward pass of a script that does not train ended."""
+        self.allocated.append(allocated)
+        self.reserved.append(reserved)
+        count = len(self.allocated)
+        if self._full:
+            return None
+        if self._limit is not None:
+            return "steps" if count >= self._limit else None
+        if count <= CALM_FORWARDS or max(self.allocated) == 0:
+            return None
+        before = max(self.allocated[:-CALM_FORWARDS])
+        held = max(self.reserved[:-CALM_FORWARDS])
+        recent = max(self.allocated[-CALM_FORWARDS:])
+        calm = recent < before + BLOCK and max(self.reserved[-CALM_FORWARDS:]) <= held
+        return "steady" if calm else None
+
+    def _calm(self) -> bool:
+        last, previous = self.allocated[-1], self.allocated[-2]
+        return (
+            abs(last - previous) < BLOCK
+            and last < max(self.allocated[:-1]) + BLOCK
+            and self.reserved[-1] <= self.reserved[-2]
+        )
+
+    def _growing(self) -> bool:
+        recent = self.allocated[-(GROWING_STEPS - 1) :]
+        return all(later >= earlier + BLOCK for earlier, later in zip(recent, recent[1:]))

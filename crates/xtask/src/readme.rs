@@ -75,8 +75,10 @@ fn rewrite(repository: &Repository) -> Result<()> {
                     } else {
                         printed
                     };
-                    renewed +=
-                        &format!("$ {}\n{}", exchange.command, shown.trim_start_matches('\n'));
+                    renewed += "$ ";
+                    renewed += exchange.command;
+                    renewed += "\n";
+                    renewed += shown.trim_start_matches('\n');
                 }
             }
         }

@@ -338,7 +338,7 @@ pub(crate) static CATALOG: &[Gpu] = &[
         marketing_memory: Bytes::from_gib(32),
         total: Bytes::new(33_660_534_784),
         certainty: Certainty::Exact,
-        ecc: Ecc::OffByDefault,
+        ecc: Ecc::Absent,
         multiprocessors: 170,
         l2_cache: Bytes::from_mib(96),
         clock_khz: 2_407_000,

@@ -44,7 +44,7 @@ pub(crate) static CATALOG: &[Gpu] = &[
         memory_clock_khz: 7_001_000,
         memory_bus_bits: 256,
         sources: &[
-            "all figures: public deviceQuery output, CUDA 12.8 driver; others report up to 7.79 GiB, Windows 8.00 GiB",
+            "all figures but the boost clock: public deviceQuery output, CUDA 12.8 driver; others report up to 7.79 GiB, Windows 8.00 GiB",
             "boost clock: NVIDIA product page",
         ],
     },

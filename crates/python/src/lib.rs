@@ -21,7 +21,10 @@ mod _native {
     use pyo3::prelude::*;
 
     #[pymodule_export]
-    #[expect(non_upper_case_globals, reason = "the name that Python programs look for")]
+    #[expect(
+        non_upper_case_globals,
+        reason = "the name that Python programs look for"
+    )]
     const __version__: &str = env!("CARGO_PKG_VERSION");
 
     /// Runs the command line and returns its exit code.
@@ -32,8 +35,6 @@ mod _native {
     #[pyo3(signature = (arguments, *, package))]
     pub(crate) fn run(python: Python<'_>, arguments: Vec<OsString>, package: PathBuf) -> u8 {
         // Hours may pass in there, and other threads of this Python must go on.
-        python.detach(move || {
-            oomproof_cli::main(arguments, Resources::in_folder(&package)).code()
-        })
+        python.detach(move || oomproof_cli::main(arguments, Resources::in_folder(&package)).code())
     }
 }

@@ -3,13 +3,11 @@
 use anyhow::{Result, bail};
 
 use crate::environments::{self, TORCH};
+use crate::readme::ANSWERS;
 use crate::repository::Repository;
 use crate::{build, spawn};
 
 const EXAMPLE: &str = "examples/train_gpt2.py";
-
-/// Exit codes of `oomproof run` that are verdicts: fits, does not fit, unknown.
-const VERDICTS: [i32; 3] = [0, 10, 11];
 
 /// Builds, makes the environment, and runs the example on the GPU that `run_arguments` name.
 pub(crate) fn run(repository: &Repository, run_arguments: &[String]) -> Result<()> {
@@ -32,7 +30,7 @@ pub(crate) fn run(repository: &Repository, run_arguments: &[String]) -> Result<(
         .arg(python)
         .arg(EXAMPLE);
     let code = spawn::exit_code(&mut command)?;
-    if !VERDICTS.contains(&code) {
+    if !ANSWERS.contains(&code) {
         bail!("`oomproof run` ended with code {code}, which is no verdict");
     }
     Ok(())

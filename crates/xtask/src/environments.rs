@@ -66,6 +66,13 @@ pub(crate) fn tools(repository: &Repository) -> Result<PathBuf> {
     Ok(programs)
 }
 
+/// Where an environment has its packages.
+pub(crate) fn site_packages(repository: &Repository, python: &Path) -> Result<PathBuf> {
+    let program = "import sysconfig; print(sysconfig.get_path('platlib'))";
+    let printed = spawn::capture(repository.command(python).args(["-c", program]))?;
+    Ok(PathBuf::from(printed.trim_end()))
+}
+
 fn pip_install(repository: &Repository, python: &Path, pins: &[&str]) -> Result<()> {
     spawn::run(
         repository

@@ -39,11 +39,18 @@ fn write(site_packages: &Path) -> Result<()> {
     let declarations = Declarations::read(&wheels.headers)?;
     for known in all_libraries() {
         let mut table = known.clone();
-        for found in wheels.libraries.iter().filter(|found| found.soname == known.soname) {
+        for found in wheels
+            .libraries
+            .iter()
+            .filter(|found| found.soname == known.soname)
+        {
             if found.version != table.version {
                 bail!(
                     "{} has the version node {:?} in {} and {:?} in its table",
-                    table.soname, found.version, found.source, table.version
+                    table.soname,
+                    found.version,
+                    found.source,
+                    table.version
                 );
             }
             table.sources.insert(found.source.clone());
@@ -54,7 +61,11 @@ fn write(site_packages: &Path) -> Result<()> {
                 }
             }
         }
-        for file in known.declared_in.iter().filter_map(|name| wheels.headers.get(name)) {
+        for file in known
+            .declared_in
+            .iter()
+            .filter_map(|name| wheels.headers.get(name))
+        {
             table.sources.insert(file.source.clone());
             add_functions(&mut table, &Declarations::named_in(&file.path)?);
         }
@@ -71,7 +82,10 @@ fn write(site_packages: &Path) -> Result<()> {
 fn add_functions(table: &mut Library, names: &BTreeSet<String>) {
     for name in names {
         if table.owns(name) {
-            table.functions.entry(name.clone()).or_insert(table.not_supported.code);
+            table
+                .functions
+                .entry(name.clone())
+                .or_insert(table.not_supported.code);
         }
     }
 }
@@ -80,7 +94,8 @@ fn add_functions(table: &mut Library, names: &BTreeSet<String>) {
 fn mark_functions_without_status(table: &mut Library, declarations: &Declarations) {
     let status_types = &table.status_types;
     for (name, code) in &mut table.functions {
-        if *code == table.not_supported.code && declarations.returns_other_than(name, status_types) {
+        if *code == table.not_supported.code && declarations.returns_other_than(name, status_types)
+        {
             *code = 0;
         }
     }
@@ -107,16 +122,26 @@ fn gap(need: &Need) -> Option<String> {
         Need::Library { soname, by } => all_libraries()
             .all(|library| library.soname != *soname)
             .then(|| format!("{soname}, a library that {by} links")),
-        Need::Symbol { name, version: Some((soname, node)), by } => {
+        Need::Symbol {
+            name,
+            version: Some((soname, node)),
+            by,
+        } => {
             let Some(library) = all_libraries().find(|library| library.soname == *soname) else {
                 return Some(format!("{name} of {soname}, a library that {by} links"));
             };
             if library.version.as_ref() != Some(node) {
-                return Some(format!("the version node {node} of {soname}, which {by} needs for {name}"));
+                return Some(format!(
+                    "the version node {node} of {soname}, which {by} needs for {name}"
+                ));
             }
             (!library.has(name)).then(|| format!("{name} of {soname}, which {by} needs"))
         }
-        Need::Symbol { name, version: None, by } => all_libraries()
+        Need::Symbol {
+            name,
+            version: None,
+            by,
+        } => all_libraries()
             .all(|library| !library.has(name))
             .then(|| format!("{name}, which {by} needs")),
     }
@@ -144,10 +169,19 @@ mod tests {
 
     #[test]
     fn gaps_are_named() {
-        let library = |soname: &str| Need::Library { soname: soname.to_owned(), by: "liba.so".to_owned() };
+        let library = |soname: &str| Need::Library {
+            soname: soname.to_owned(),
+            by: "liba.so".to_owned(),
+        };
         check(&library("libcudart.so.13"), None);
-        check(&library("libcudart.so.99"), Some("libcudart.so.99, a library that liba.so links"));
-        check(&symbol("cudaMalloc", Some(("libcudart.so.13", "libcudart.so.13"))), None);
+        check(
+            &library("libcudart.so.99"),
+            Some("libcudart.so.99, a library that liba.so links"),
+        );
+        check(
+            &symbol("cudaMalloc", Some(("libcudart.so.13", "libcudart.so.13"))),
+            None,
+        );
         check(
             &symbol("cudaMalloc", Some(("libcudart.so.13", "other"))),
             Some("the version node other of libcudart.so.13, which liba.so needs for cudaMalloc"),
@@ -157,6 +191,9 @@ mod tests {
             Some("cudaNothing of libcudart.so.13, which liba.so needs"),
         );
         check(&symbol("cuInit", None), None);
-        check(&symbol("cuNothing", None), Some("cuNothing, which liba.so needs"));
+        check(
+            &symbol("cuNothing", None),
+            Some("cuNothing, which liba.so needs"),
+        );
     }
 }

@@ -16,12 +16,14 @@ mod bench;
 mod build;
 mod demo;
 mod environments;
+mod generate;
 mod readme;
 mod repository;
 mod spawn;
 mod steps;
 mod suite;
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Result;
@@ -45,6 +47,8 @@ enum Verb {
     Test(TestArguments),
     /// List the scripts in bench/, or run one.
     Bench(bench::BenchArguments),
+    /// Add to the stand-ins' tables what NVIDIA's packages in an environment declare.
+    Generate(GenerateArguments),
     /// Run the README's commands and compare what they print.
     Readme(readme::ReadmeArguments),
 }
@@ -64,6 +68,16 @@ struct TestArguments {
     /// Go on after a step that failed, and fail at the end.
     #[arg(long)]
     keep_going: bool,
+}
+
+#[derive(Args)]
+struct GenerateArguments {
+    /// Say what the environment's torch needs and the tables lack, and change nothing.
+    #[arg(long)]
+    check: bool,
+    /// The Python of the environment; the light one below target/ when none is given.
+    #[arg(long, value_name = "PATH")]
+    python: Option<PathBuf>,
 }
 
 fn main() -> ExitCode {
@@ -89,6 +103,18 @@ fn dispatch(verb: Verb) -> Result<()> {
             steps::run(&repository, suite::STEPS, &arguments.only, on_failure)
         }
         Verb::Bench(arguments) => bench::run(&repository, &arguments),
+        Verb::Generate(arguments) => {
+            let python = match arguments.python {
+                Some(python) => python,
+                None => environments::torch(&repository)?,
+            };
+            let site_packages = environments::site_packages(&repository, &python)?;
+            generate::run(if arguments.check {
+                generate::Mode::Check { site_packages }
+            } else {
+                generate::Mode::Write { site_packages }
+            })
+        }
         Verb::Readme(arguments) => readme::run(&repository, &arguments),
     }
 }

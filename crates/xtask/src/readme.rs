@@ -14,10 +14,13 @@ use clap::Args;
 use crate::repository::Repository;
 use crate::{build, environments};
 
+/// Exit codes that are answers; the others mean that a command did not do what the README says.
+pub(crate) const ANSWERS: [i32; 3] = [0, 10, 11];
+
 /// Arguments of `cargo xtask readme`.
 #[derive(Args)]
 pub(crate) struct ReadmeArguments {
-    /// Write what the commands print into the README instead of comparing.
+    /// Write what the commands print into the README where it differs or is only `...`.
     #[arg(long)]
     write: bool,
 }
@@ -70,7 +73,8 @@ fn rewrite(repository: &Repository) -> Result<()> {
             Part::Session(session) => {
                 for exchange in exchanges(&session) {
                     let printed = output_of(repository, &path, exchange.command)?;
-                    let shown = if matches(&exchange.expected, &printed) {
+                    let is_filled = exchange.expected != ["..."];
+                    let shown = if is_filled && matches(&exchange.expected, &printed) {
                         exchange.expected.join("\n") + "\n"
                     } else {
                         printed
@@ -108,8 +112,18 @@ fn output_of(repository: &Repository, path: &std::ffi::OsStr, command: &str) -> 
         .current_dir(&repository.root)
         .env("PATH", path)
         .stdin(Stdio::null())
-        .stderr(Stdio::null())
         .output()?;
+    let ended_well = output
+        .status
+        .code()
+        .is_some_and(|code| ANSWERS.contains(&code));
+    if !ended_well {
+        bail!(
+            "`{command}` ended with {}:\n{}",
+            output.status,
+            String::from_utf8_lossy(&output.stderr)
+        );
+    }
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 

@@ -4,7 +4,7 @@ use anyhow::Result;
 
 use crate::repository::Repository;
 use crate::steps::Step;
-use crate::{architecture, build, environments, readme, spawn};
+use crate::{architecture, build, environments, generate, readme, spawn};
 
 /// The steps of the suite.
 pub(crate) const STEPS: &[Step] = &[
@@ -47,6 +47,11 @@ pub(crate) const STEPS: &[Step] = &[
         name: "environment",
         says: "a light environment with torch, below target/",
         action: |repository| environments::torch(repository).map(|_| Vec::new()),
+    },
+    Step {
+        name: "generated",
+        says: "the stand-ins' tables have every name that the installed torch needs",
+        action: generated,
     },
     Step {
         name: "python",
@@ -104,6 +109,13 @@ fn python_lints(repository: &Repository) -> Result<Vec<String>> {
     spawn::run_keeping(&mut repository.command(mypy), |line| {
         line.starts_with("Success")
     })
+}
+
+fn generated(repository: &Repository) -> Result<Vec<String>> {
+    let python = environments::torch(repository)?;
+    let site_packages = environments::site_packages(repository, &python)?;
+    generate::run(generate::Mode::Check { site_packages })?;
+    Ok(Vec::new())
 }
 
 fn python_tests(repository: &Repository) -> Result<Vec<String>> {

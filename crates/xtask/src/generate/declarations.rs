@@ -19,7 +19,7 @@ impl Declarations {
     /// Reads all headers.
     pub(crate) fn read(headers: &BTreeMap<String, Header>) -> Result<Self> {
         let mut found = BTreeMap::new();
-        for header in headers.values() {
+        for header in headers.values().filter(|header| !is_python(&header.path)) {
             collect(&read(&header.path)?, &mut found);
         }
         Ok(Self(found))
@@ -29,7 +29,8 @@ impl Declarations {
     pub(crate) fn returns_other_than(&self, name: &str, types: &[String]) -> bool {
         self.0.get(name).is_some_and(|declarations| {
             declarations.iter().all(|words| {
-                words.iter().any(|word| word == "*") || !words.iter().any(|word| types.contains(word))
+                words.iter().any(|word| word == "*")
+                    || !words.iter().any(|word| types.contains(word))
             })
         })
     }
@@ -37,7 +38,7 @@ impl Declarations {
     /// Every function that a file knows: declared in a header, renamed there, or a string in a Python file.
     pub(crate) fn named_in(path: &Path) -> Result<BTreeSet<String>> {
         let text = read(path)?;
-        if path.extension().is_some_and(|extension| extension == "py") {
+        if is_python(path) {
             let strings = text.split(['"', '\'']).filter(|part| is_identifier(part));
             return Ok(strings.map(str::to_owned).collect());
         }
@@ -47,6 +48,10 @@ impl Declarations {
         names.extend(renamed(&text));
         Ok(names)
     }
+}
+
+fn is_python(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == "py")
 }
 
 fn read(path: &Path) -> Result<String> {
@@ -88,7 +93,10 @@ fn collect(text: &str, found: &mut BTreeMap<String, Vec<Vec<String>>>) {
                 _ if depth > 0 => {}
                 "return" | "typedef" | "=" | "else" | "case" | "goto" => break,
                 _ if tokens.peek() == Some(&"(") && !before.is_empty() && is_identifier(token) => {
-                    found.entry(token.to_owned()).or_default().push(before.clone());
+                    found
+                        .entry(token.to_owned())
+                        .or_default()
+                        .push(before.clone());
                     before.push(token.to_owned());
                 }
                 _ => before.push(token.to_owned()),
@@ -103,7 +111,9 @@ fn without_comments_and_directives(text: &str) -> String {
     while let Some(start) = rest.find("/*") {
         code.push_str(&rest[..start]);
         code.push(' ');
-        rest = rest[start..].find("*/").map_or("", |end| &rest[start + end + 2..]);
+        rest = rest[start..]
+            .find("*/")
+            .map_or("", |end| &rest[start + end + 2..]);
     }
     code.push_str(rest);
 
@@ -152,7 +162,11 @@ mod tests {
         let mut found = BTreeMap::new();
         collect(header, &mut found);
         let declarations = Declarations(found);
-        assert_eq!(declarations.returns_other_than(name, &["st_t".to_owned()]), other_than_status, "{header}");
+        assert_eq!(
+            declarations.returns_other_than(name, &["st_t".to_owned()]),
+            other_than_status,
+            "{header}"
+        );
     }
 
     #[test]

@@ -15,27 +15,38 @@ pub(crate) enum Need {
     /// A library.
     Library { soname: String, by: String },
     /// A function or variable, with the SONAME and the version node it is bound to.
-    Symbol { name: String, version: Option<(String, String)>, by: String },
+    Symbol {
+        name: String,
+        version: Option<(String, String)>,
+        by: String,
+    },
 }
 
 /// The needs of all shared libraries of the torch in this folder.
 pub(crate) fn of_torch(site_packages: &Path) -> Result<BTreeSet<Need>> {
     let folder = site_packages.join("torch/lib");
-    let entries = fs::read_dir(&folder).with_context(|| {
-        format!("there is no torch in {}", site_packages.display())
-    })?;
+    let entries = fs::read_dir(&folder)
+        .with_context(|| format!("there is no torch in {}", site_packages.display()))?;
     let mut needs = BTreeSet::new();
     for entry in entries {
         let path = entry?.path();
-        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let name = path
+            .file_name()
+            .unwrap_or_default()
+            .to_string_lossy()
+            .into_owned();
         if name.contains(".so") && path.is_file() {
-            let bytes = fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
+            let bytes =
+                fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
             collect(&bytes, &name, &mut needs)
                 .with_context(|| format!("{} is not a library", path.display()))?;
         }
     }
     if needs.is_empty() {
-        bail!("the torch in {} links no library of NVIDIA's", site_packages.display());
+        bail!(
+            "the torch in {} links no library of NVIDIA's",
+            site_packages.display()
+        );
     }
     Ok(needs)
 }
@@ -47,19 +58,30 @@ fn collect(bytes: &[u8], by: &str, needs: &mut BTreeSet<Need>) -> Result<()> {
         if entry.tag == elf::DT_NEEDED {
             let soname = String::from_utf8(dynamic.string(entry)?.to_vec())?;
             if is_nvidia(&soname) {
-                needs.insert(Need::Library { soname, by: by.to_owned() });
+                needs.insert(Need::Library {
+                    soname,
+                    by: by.to_owned(),
+                });
             }
         }
     }
     let versions = file.elf_section_table().versions(file.endian(), bytes)?;
-    for symbol in file.dynamic_symbols().filter(|symbol| symbol.is_undefined() && !symbol.is_weak()) {
+    for symbol in file
+        .dynamic_symbols()
+        .filter(|symbol| symbol.is_undefined() && !symbol.is_weak())
+    {
         let name = symbol.name()?.to_owned();
         let version = match &versions {
             Some(versions) => {
-                let index = versions.version_index(file.endian(), symbol.index()).index();
+                let index = versions
+                    .version_index(file.endian(), symbol.index())
+                    .index();
                 versions.version(index)?.map(|version| {
                     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-                    (text(version.file().unwrap_or_default()), text(version.name()))
+                    (
+                        text(version.file().unwrap_or_default()),
+                        text(version.name()),
+                    )
                 })
             }
             None => None,
@@ -69,14 +91,20 @@ fn collect(bytes: &[u8], by: &str, needs: &mut BTreeSet<Need>) -> Result<()> {
             None => all_libraries().any(|library| library.owns(&name)),
         };
         if needed {
-            needs.insert(Need::Symbol { name, version, by: by.to_owned() });
+            needs.insert(Need::Symbol {
+                name,
+                version,
+                by: by.to_owned(),
+            });
         }
     }
     Ok(())
 }
 
 fn is_nvidia(soname: &str) -> bool {
-    ["libcu", "libnv", "libnccl", "libnpp"].iter().any(|prefix| soname.starts_with(prefix))
+    ["libcu", "libnv", "libnccl", "libnpp"]
+        .iter()
+        .any(|prefix| soname.starts_with(prefix))
 }
 
 #[cfg(test)]

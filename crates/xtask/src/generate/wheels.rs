@@ -33,16 +33,27 @@ pub(crate) struct Header {
 impl Wheels {
     /// Reads the records of installed packages and the libraries that they list.
     pub(crate) fn find(site_packages: &Path) -> Result<Self> {
-        let mut wheels = Self { libraries: Vec::new(), headers: BTreeMap::new() };
+        let mut wheels = Self {
+            libraries: Vec::new(),
+            headers: BTreeMap::new(),
+        };
         for (path, source) in files_of_nvidia(site_packages)? {
-            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            let name = path
+                .file_name()
+                .unwrap_or_default()
+                .to_string_lossy()
+                .into_owned();
             if name.contains(".so") {
-                let bytes = fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
+                let bytes =
+                    fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
                 let exports = exports(&bytes, source)
                     .with_context(|| format!("{} is not a library", path.display()))?;
                 wheels.libraries.extend(exports);
             } else if [".h", ".hpp", ".py"].iter().any(|end| name.ends_with(end)) {
-                wheels.headers.entry(name).or_insert(Header { path, source });
+                wheels
+                    .headers
+                    .entry(name)
+                    .or_insert(Header { path, source });
             }
         }
         Ok(wheels)
@@ -56,9 +67,14 @@ fn files_of_nvidia(site_packages: &Path) -> Result<BTreeMap<PathBuf, String>> {
         .with_context(|| format!("cannot list {}", site_packages.display()))?;
     for entry in entries {
         let folder = entry?.path();
-        let name = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let Some((package, version)) =
-            name.strip_suffix(".dist-info").and_then(|name| name.split_once('-'))
+        let name = folder
+            .file_name()
+            .unwrap_or_default()
+            .to_string_lossy()
+            .into_owned();
+        let Some((package, version)) = name
+            .strip_suffix(".dist-info")
+            .and_then(|name| name.split_once('-'))
         else {
             continue;
         };
@@ -100,14 +116,20 @@ fn exports(bytes: &[u8], source: String) -> Result<Option<Exports>> {
         variables: BTreeMap::new(),
         source,
     };
-    for symbol in file.dynamic_symbols().filter(object::ObjectSymbol::is_definition) {
+    for symbol in file
+        .dynamic_symbols()
+        .filter(object::ObjectSymbol::is_definition)
+    {
         let name = symbol.name()?.to_owned();
         match symbol.kind() {
             SymbolKind::Text => {
                 if let Some(versions) = &versions {
-                    let index = versions.version_index(file.endian(), symbol.index()).index();
+                    let index = versions
+                        .version_index(file.endian(), symbol.index())
+                        .index();
                     let version = versions.version(index)?;
-                    let node = version.map(|version| String::from_utf8_lossy(version.name()).into_owned());
+                    let node =
+                        version.map(|version| String::from_utf8_lossy(version.name()).into_owned());
                     exports.version = exports.version.or(node);
                 }
                 exports.functions.insert(name);

@@ -10,6 +10,8 @@ use crate::verdict::{Answer, Device, Oom, Peak, Reason, ReasonKind};
 
 /// A card is tight when less than one part in this many is left.
 const LEAST_HEADROOM: u64 = 50;
+/// Growth that leaves room for this many steps is of no concern.
+const STEPS_OF_A_RUN: u64 = 10_000;
 
 /// What the answer depends on.
 pub(crate) struct Evidence<'a> {
@@ -19,6 +21,7 @@ pub(crate) struct Evidence<'a> {
     pub(crate) device: &'a Device,
     pub(crate) peak: &'a Peak,
     pub(crate) oom: Option<&'a Oom>,
+    pub(crate) growth: Bytes,
 }
 
 impl Evidence<'_> {
@@ -62,12 +65,25 @@ impl Evidence<'_> {
             let text = format!("only {left} of the card are left");
             tight.push(reason(ReasonKind::LittleHeadroom, text));
         }
+        tight.extend(self.full_soon(left));
         let answer = if tight.is_empty() {
             Answer::Fits
         } else {
             Answer::Tight
         };
         (answer, tight)
+    }
+
+    /// Growth that would fill the card while a run of ordinary length lasts.
+    fn full_soon(&self, left: Bytes) -> Option<Reason> {
+        let steps = left.get().checked_div(self.growth.get())?;
+        (steps < STEPS_OF_A_RUN).then(|| {
+            let text = format!(
+                "each step holds {} more than the one before, and the card is full after about {steps} more",
+                self.growth
+            );
+            reason(ReasonKind::Growing, text)
+        })
     }
 
     fn undecided(&self) -> Vec<Reason> {
@@ -82,7 +98,7 @@ impl Evidence<'_> {
     }
 
     fn cut_short(&self) -> Option<Reason> {
-        let stop = self.timeline.notes.iter().rev().find(|n| n.kind == "stop");
+        let stop = self.timeline.last_note("stop");
         let stopped_for = stop.and_then(|stop| stop.text("reason"));
         let Circumstances {
             exit_code,
@@ -95,13 +111,15 @@ impl Evidence<'_> {
             return Some(reason(ReasonKind::Interrupted, text));
         }
         if ended_by == EndedBy::Timeout || stopped_for == Some("timeout") {
-            let text = match stop.and_then(|stop| stop.text("waiting_for")) {
+            let exit = self.timeline.last_note("exit");
+            let mut notes = stop.into_iter().chain(exit);
+            let text = match notes.find_map(|note| note.text("waiting_for")) {
                 Some(what) => format!("time ran out while waiting for {what}"),
                 None => "time ran out".to_owned(),
             };
             return Some(reason(ReasonKind::TimedOut, text));
         }
-        if matches!(stopped_for, Some("steady" | "steps")) {
+        if stopped_for.is_some() {
             return None;
         }
         if let Some(signal) = signal {
@@ -121,11 +139,8 @@ impl Evidence<'_> {
     }
 
     fn exception(&self) -> Option<String> {
-        let mut notes = self.timeline.notes.iter().rev();
-        let exception = notes
-            .find(|note| note.kind == "exit")?
-            .fields
-            .get("exception")?;
+        let exit = self.timeline.last_note("exit")?;
+        let exception = exit.fields.get("exception")?;
         let name = exception.get("type")?.as_str()?;
         let mut sentence = name.to_owned();
         if let Some(text) = exception.get("text").and_then(|text| text.as_str()) {
@@ -146,19 +161,16 @@ impl Evidence<'_> {
         }
         let whole = self.circumstances.ended_by == EndedBy::Script
             && self.circumstances.exit_code == Some(0);
-        let ran_a_model = self.timeline.spans.iter().any(|span| {
-            matches!(
-                span.phase,
-                Phase::Forward | Phase::Backward | Phase::Evaluation
-            )
-        });
+        let ran_a_model = [Phase::Forward, Phase::Backward, Phase::Evaluation]
+            .into_iter()
+            .any(|phase| self.timeline.entered(phase));
         if !self.timeline.steps.is_empty() || (whole && ran_a_model) {
             return None;
         }
-        let text = if self.timeline.evaluations.is_empty() {
-            "no training step ended and no evaluation was seen"
-        } else {
+        let text = if self.timeline.entered(Phase::Evaluation) {
             "the script did not finish its evaluation"
+        } else {
+            "no training step ended and no evaluation was seen"
         };
         Some(reason(ReasonKind::NothingMeasured, text.to_owned()))
     }

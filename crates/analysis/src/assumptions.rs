@@ -18,6 +18,7 @@ pub(crate) fn assumptions(
     let mut found = unknown_values(timeline);
     found.extend(timeline.notes.iter().filter_map(noted));
     found.extend(writes_redirected(timeline));
+    found.extend(peak_varies(timeline));
     found.extend(peak.into_iter().filter_map(unexplained));
     found.extend(more_devices(timeline));
     found.push(context(settings));
@@ -149,6 +150,24 @@ fn writes_redirected(timeline: &Timeline) -> Option<Assumption> {
         ),
     };
     Some(assumption("writes_redirected", text))
+}
+
+fn peak_varies(timeline: &Timeline) -> Option<Assumption> {
+    let stop = timeline.last_note("stop")?;
+    let peaks = || {
+        let later = timeline.steps.iter().skip(1);
+        later.map(|step| Bytes::new(step.peak_allocated))
+    };
+    let (low, high) = (peaks().min()?, peaks().max()?);
+    (stop.text("reason") == Some("varying")).then(|| {
+        assumption(
+            "peak_varies",
+            format!(
+                "the peak of a step varied between {low} and {high} and the run was stopped after {} steps; a later step may be higher",
+                timeline.steps.len()
+            ),
+        )
+    })
 }
 
 fn unexplained(peak: &Holding<'_>) -> Option<Assumption> {

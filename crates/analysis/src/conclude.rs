@@ -67,6 +67,12 @@ impl Verdict {
         );
         let peak = peak(levels, holding.as_ref(), &device, [context, library]);
 
+        let step_peaks: Vec<_> = timeline.steps.iter().map(|s| s.peak_allocated).collect();
+        let growth = growth_per_step(&Steps {
+            peaks: &step_peaks,
+            levels: &levels.at_step_ends,
+        });
+
         let (verdict, reasons) = Evidence {
             timeline: &timeline,
             circumstances,
@@ -74,9 +80,9 @@ impl Verdict {
             device: &device,
             peak: &peak,
             oom: oom.as_ref(),
+            growth,
         }
         .answer();
-        let step_peaks: Vec<_> = timeline.steps.iter().map(|s| s.peak_allocated).collect();
         Ok(Self {
             schema: SCHEMA,
             verdict,
@@ -89,13 +95,10 @@ impl Verdict {
             phases: levels.phases.clone(),
             not_reached: WORTH_REACHING
                 .into_iter()
-                .filter(|phase| !timeline.spans.iter().any(|span| span.phase == *phase))
+                .filter(|phase| !timeline.entered(*phase))
                 .collect(),
             steps_measured: timeline.steps.len() as u32,
-            growth_bytes_per_step: growth_per_step(&Steps {
-                peaks: &step_peaks,
-                levels: &levels.at_step_ends,
-            }),
+            growth_bytes_per_step: growth,
             assumptions: assumptions(&timeline, &settings, holding.as_ref()),
             unsupported: unsupported(&timeline),
             script: Script {

@@ -2,7 +2,7 @@
 //! do not explain is a role of its own (unknown) and is named.
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use oomproof_profile::Role;
 use oomproof_units::Bytes;
@@ -16,6 +16,7 @@ use crate::verdict::{ModuleShare, SiteShare};
 pub(crate) struct Holding<'a> {
     timeline: &'a Timeline,
     blocks: Vec<(&'a Block, Role)>,
+    parameters: HashSet<&'a str>,
     allocated: u64,
 }
 
@@ -35,9 +36,18 @@ impl<'a> Holding<'a> {
             .filter(|block| block.device == when.device && block.lives_at(when.at))
             .map(|block| (block, roles.role(block)))
             .collect();
+        let parameters = timeline
+            .blocks
+            .iter()
+            .filter_map(|block| match block.label {
+                Some((Role::Parameter, name)) => timeline.legend.text(name),
+                _ => None,
+            })
+            .collect();
         Self {
             timeline,
             blocks,
+            parameters,
             allocated: when.allocated,
         }
     }
@@ -135,16 +145,24 @@ impl<'a> Holding<'a> {
             .label
             .and_then(|(_, name)| self.timeline.legend.text(name));
         match (role, named) {
-            (
-                Role::Parameter | Role::Buffer | Role::Gradient | Role::OptimizerState,
-                Some(name),
-            ) => {
-                let tensor = name.rsplit(' ').next().unwrap_or(name);
-                Some(tensor.rsplit_once('.').map_or("", |(module, _)| module))
+            (Role::Parameter | Role::Buffer | Role::Gradient, Some(tensor)) => Some(parent(tensor)),
+            (Role::OptimizerState, Some(state)) => {
+                let of = prefixes(state).find(|prefix| self.parameters.contains(prefix));
+                Some(parent(of.unwrap_or(parent(state))))
             }
             _ => self.timeline.legend.module(block.module),
         }
     }
+}
+
+/// The module of a tensor's dotted name.
+fn parent(tensor: &str) -> &str {
+    tensor.rsplit_once('.').map_or("", |(module, _)| module)
+}
+
+/// `a.b`, then `a`, of `a.b.c`: a state's name begins with that of its parameter.
+fn prefixes(state: &str) -> impl Iterator<Item = &str> {
+    state.rmatch_indices('.').map(|(at, _)| &state[..at])
 }
 
 const LEAST_DOUBTFUL_FIRST: [Role; 9] = [

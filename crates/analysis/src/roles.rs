@@ -3,7 +3,7 @@
 //!
 //! 1. the role it was labeled with, at any time of its life;
 //! 2. scratch memory of a library: workspace; 3. written from the host: input;
-//! 4. released in the same stay in a phase: temporary;
+//! 4. released in the same stay in a phase, by the script itself: temporary;
 //! 5. by the phase it was made in: see [`Roles::outlived_its_phase`].
 
 use std::collections::HashSet;
@@ -40,16 +40,29 @@ impl<'a> Roles<'a> {
         } else if block.from_host {
             Role::Input
         } else {
-            match block.freed {
+            let cut = self.cut_after(block.born);
+            let in_time = |freed: &Moment| cut.is_none_or(|cut| freed.at < cut.at);
+            match block.freed.filter(in_time) {
                 Some(freed) if freed.span == block.born.span => Role::Temporary,
-                freed => self.outlived_its_phase(block, freed),
+                freed => self.outlived_its_phase(block, freed, cut),
             }
         }
     }
 
-    fn outlived_its_phase(&self, block: &Block, freed: Option<Moment>) -> Role {
+    fn cut_after(&self, born: Moment) -> Option<Moment> {
+        let cuts = &self.timeline.cuts;
+        let next = cuts.partition_point(|cut| cut.at <= born.at);
+        cuts.get(next).copied()
+    }
+
+    fn outlived_its_phase(
+        &self,
+        block: &Block,
+        freed: Option<Moment>,
+        cut: Option<Moment>,
+    ) -> Role {
         let born = block.born;
-        let last = freed.or(self.timeline.end).unwrap_or(born);
+        let last = freed.or(cut).or(self.timeline.end).unwrap_or(born);
         let this_step = last.step <= born.step;
         let saw_backward = last.backwards > born.backwards;
         match born.phase {
@@ -73,7 +86,7 @@ impl<'a> Roles<'a> {
                 }
             }
             Phase::Backward if last.span > born.span => Role::Gradient,
-            // The run ended inside this backward pass, before an optimizer could say what it had made.
+            // This backward pass was cut short, before an optimizer could say what it had made.
             Phase::Backward if self.parameter_sizes.contains(&block.size) => Role::Gradient,
             Phase::Backward => Role::Temporary,
             Phase::Load | Phase::Forward | Phase::Optimizer | Phase::Evaluation | Phase::Save => {

@@ -88,8 +88,11 @@ pub(crate) struct Timeline {
     pub(crate) unknown_reads: Vec<UnknownRead>,
     pub(crate) unsupported: Vec<UnsupportedCall>,
     pub(crate) notes: Vec<Note>,
-    /// Where and when evaluations began.
-    pub(crate) evaluations: Vec<usize>,
+    /// Where the ordinary course of things was cut: memory ran out, or the script was about to end. What is released
+    /// after that is released by unwinding and says nothing of what it was for.
+    pub(crate) cuts: Vec<Moment>,
+    /// Number of the last record of a block handed out inside a module's `forward`.
+    pub(crate) last_in_module: Option<usize>,
     /// The last moment.
     pub(crate) end: Option<Moment>,
     live: BTreeMap<u64, usize>,
@@ -100,6 +103,16 @@ pub(crate) struct Timeline {
 }
 
 impl Timeline {
+    /// Whether the script entered a phase.
+    pub(crate) fn entered(&self, phase: Phase) -> bool {
+        self.spans.iter().any(|span| span.phase == phase)
+    }
+
+    /// The last note of a kind.
+    pub(crate) fn last_note(&self, kind: &str) -> Option<&Note> {
+        self.notes.iter().rev().find(|note| note.kind == kind)
+    }
+
     pub(crate) fn of(profile: &Profile) -> Self {
         let mut timeline = Self::default();
         for (at, record) in profile.records.iter().enumerate() {
@@ -168,6 +181,7 @@ impl Timeline {
                 site: *site,
             }),
             Record::OutOfMemory(record) => {
+                self.cuts.push(self.now(at));
                 let refused = self.refused.take();
                 self.gave_up.push(GaveUp {
                     at,
@@ -184,7 +198,13 @@ impl Timeline {
                     levels.step_ended();
                 }
             }
-            Record::Note { json, .. } => self.notes.extend(Note::parse(at, json)),
+            Record::Note { json, .. } => {
+                let note = Note::parse(at, json);
+                if let Some("stop" | "exit") = note.as_ref().map(|note| note.kind.as_str()) {
+                    self.cuts.push(self.now(at));
+                }
+                self.notes.extend(note);
+            }
         }
     }
 
@@ -196,10 +216,8 @@ impl Timeline {
         self.spans.push(Span { phase });
         self.phase = Some(phase);
         self.step = step;
-        match phase {
-            Phase::Backward => self.backwards = self.backwards.saturating_add(1),
-            Phase::Evaluation => self.evaluations.push(at),
-            _ => {}
+        if phase == Phase::Backward {
+            self.backwards = self.backwards.saturating_add(1);
         }
         for levels in self.devices.values_mut() {
             levels.enter(phase);
@@ -239,6 +257,9 @@ impl Timeline {
             }
             old.freed = Some(born);
             self.live.remove(&start);
+        }
+        if event.module != 0 {
+            self.last_in_module = Some(born.at);
         }
         self.live.insert(event.address, self.blocks.len());
         self.blocks.push(Block {

@@ -87,6 +87,8 @@ pub enum ReasonKind {
     UpperEndAboveCard,
     /// Less than two percent of the card are left.
     LittleHeadroom,
+    /// Each step holds more than the one before, and the card is full before long.
+    Growing,
     /// The time limit ended the run.
     TimedOut,
     /// The user ended the run.

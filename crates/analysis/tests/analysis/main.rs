@@ -1,0 +1,5 @@
+//! Timelines and what is said of them.
+
+mod hostile;
+mod notation;
+mod verdicts;

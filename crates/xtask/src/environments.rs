@@ -45,23 +45,29 @@ pub(crate) fn torch(repository: &Repository) -> Result<PathBuf> {
 
 /// The environment with the tools that check Python; the path of its folder of programs.
 pub(crate) fn tools(repository: &Repository) -> Result<PathBuf> {
-    let folder = repository.target.join("venv-tools");
+    plain(repository, "venv-tools", TOOL_PINS)
+}
+
+/// An environment with nothing in it, to install the package into; the path of its folder of programs.
+pub(crate) fn empty(repository: &Repository) -> Result<PathBuf> {
+    plain(repository, "venv-package", &[])
+}
+
+fn plain(repository: &Repository, name: &str, pins: &[&str]) -> Result<PathBuf> {
+    let folder = repository.target.join(name);
     let programs = folder.join("bin");
-    let stamp = Stamp::new(&folder, TOOL_PINS);
+    let stamp = Stamp::new(&folder, pins);
     if stamp.is_fresh() {
         return Ok(programs);
     }
-    eprintln!("      the checking tools in {}", folder.display());
-    spawn::run(
-        repository
-            .command("python3")
-            .args(["-m", "venv"])
-            .arg(&folder),
-    )
-    .context(
+    eprintln!("      an environment in {}", folder.display());
+    let mut command = repository.command("python3");
+    spawn::run(command.args(["-m", "venv"]).arg(&folder)).context(
         "an environment could not be made\n\nhint: on Debian, `apt-get install python3-venv`",
     )?;
-    pip_install(repository, &programs.join("python"), TOOL_PINS)?;
+    if !pins.is_empty() {
+        pip_install(repository, &programs.join("python"), pins)?;
+    }
     stamp.write()?;
     Ok(programs)
 }

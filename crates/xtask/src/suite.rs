@@ -1,6 +1,6 @@
 //! `cargo xtask test`: everything that must hold before a change is taken, cheapest first.
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 
 use crate::repository::Repository;
 use crate::steps::Step;
@@ -57,6 +57,11 @@ pub(crate) const STEPS: &[Step] = &[
         name: "python",
         says: "the agent and whole runs, in the light environment",
         action: python_tests,
+    },
+    Step {
+        name: "wheel",
+        says: "the package installs into an environment of its own and works there",
+        action: wheel,
     },
     Step {
         name: "readme",
@@ -127,6 +132,57 @@ fn python_tests(repository: &Repository) -> Result<Vec<String>> {
         .env("OOMPROOF_BIN", program)
         .env("OOMPROOF_TEST_PYTHON", &python);
     spawn::run_keeping(&mut command, is_pytest_summary)
+}
+
+fn wheel(repository: &Repository) -> Result<Vec<String>> {
+    let programs = environments::empty(repository)?;
+    let python = programs.join("python");
+    let install = [
+        "-m",
+        "pip",
+        "install",
+        "--disable-pip-version-check",
+        "--force-reinstall",
+        ".",
+    ];
+    let mut command = repository.command(&python);
+    command
+        .args(install)
+        .env("CARGO_TARGET_DIR", &repository.target);
+    spawn::run(&mut command)?;
+    // Away from the checkout, where `import oomproof` can only find what was installed.
+    let arguments = ["gpus", "--json"];
+    let program = spawn::capture(
+        repository
+            .command(programs.join("oomproof"))
+            .args(arguments)
+            .current_dir("/"),
+    )?;
+    let module = spawn::capture(
+        repository
+            .command(&python)
+            .args(["-m", "oomproof"])
+            .args(arguments)
+            .current_dir("/"),
+    )?;
+    ensure!(
+        program == module && serde_json::from_str::<serde_json::Value>(&program).is_ok(),
+        "the installed program and module print different things, or no JSON"
+    );
+    let parts = "import pathlib, oomproof; p = pathlib.Path(oomproof.__file__).parent; \
+                 print(*sorted(x.name for x in p.iterdir() if x.suffix == '.so' or x.name == 'agent'))";
+    let parts = spawn::capture(
+        repository
+            .command(&python)
+            .args(["-c", parts])
+            .current_dir("/"),
+    )?;
+    let expected = "_native.abi3.so agent liboomproof_vgpu.so";
+    ensure!(
+        parts.trim_end() == expected,
+        "the package holds {parts} and not {expected}"
+    );
+    Ok(Vec::new())
 }
 
 fn is_rust_summary(line: &str) -> bool {

@@ -6,7 +6,8 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::io;
-use std::process::{Command, ExitStatus};
+use std::os::unix::process::ExitStatusExt;
+use std::process::Command;
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -31,8 +32,10 @@ const TERMINAL_DELIVERS: Duration = Duration::from_secs(2);
 pub(crate) struct Ended {
     /// Its process.
     pub pid: u32,
-    /// Its status.
-    pub status: ExitStatus,
+    /// Its exit code; `None` when a signal ended it.
+    pub exit_code: Option<i32>,
+    /// The signal that ended it.
+    pub signal: Option<i32>,
     /// Who ended it.
     pub by: EndedBy,
 }
@@ -94,7 +97,8 @@ pub(crate) fn run(mut command: Command, timeout: Duration) -> io::Result<Ended> 
     signals.close();
     Ok(Ended {
         pid: child.id(),
-        status,
+        exit_code: status.code(),
+        signal: status.signal(),
         by,
     })
 }

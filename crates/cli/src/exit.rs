@@ -26,4 +26,33 @@ impl Exit {
     pub const fn code(self) -> u8 {
         self as u8
     }
+
+    /// The end that a verdict's code stands for.
+    pub(crate) const fn of_verdict(code: u8) -> Self {
+        match code {
+            0 => Self::Done,
+            3 => Self::ScriptFailed,
+            10 => Self::DoesNotFit,
+            130 => Self::Interrupted,
+            _ => Self::Unknown,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codes_of_verdicts_stay_what_they_are() {
+        for exit in [
+            Exit::Done,
+            Exit::ScriptFailed,
+            Exit::DoesNotFit,
+            Exit::Unknown,
+            Exit::Interrupted,
+        ] {
+            assert_eq!(Exit::of_verdict(exit.code()), exit);
+        }
+    }
 }

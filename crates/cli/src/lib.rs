@@ -1,1 +1,42 @@
-//! The command line.
+//! The command line of oomproof: verbs, printing, exit codes.
+//!
+//! [`main`] is the whole program; the executable and the Python package call it.
+//!
+//! ```
+//! use oomproof_cli::{Exit, Resources, main};
+//!
+//! let exit = main(["oomproof", "gpus", "--json"].map(Into::into), Resources::default());
+//! assert_eq!(exit, Exit::Done);
+//! ```
+//!
+//! **Invariant:** this crate is the only one that prints, and it decides nothing about memory: it starts the script,
+//! and shows what `analysis` found in the profile.
+
+mod arguments;
+mod commands;
+
+mod baseline;
+mod card;
+#[cfg_attr(not(target_os = "linux"), path = "child_elsewhere.rs")]
+mod child;
+mod duration;
+mod folders;
+mod launch;
+mod platform;
+mod profile_file;
+mod python;
+mod resources;
+mod split;
+mod standin_cache;
+mod torch;
+
+mod bar;
+mod exit;
+mod failure;
+mod printer;
+mod program;
+mod verdict_text;
+
+pub use exit::Exit;
+pub use program::main;
+pub use resources::Resources;

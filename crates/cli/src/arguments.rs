@@ -1,0 +1,49 @@
+//! The command line as it may be typed.
+
+use clap::{Parser, Subcommand};
+
+use crate::commands::check::CheckArgs;
+use crate::commands::gpus::GpusArgs;
+use crate::commands::run::RunArgs;
+use crate::commands::venv::VenvArgs;
+
+/// What the user typed.
+#[derive(Clone, Debug, Parser)]
+#[command(
+    name = "oomproof",
+    version,
+    about = "GPU memory for PyTorch, without surprises",
+    long_about = "GPU memory for PyTorch, without surprises.\n\n\
+        Before a job runs: does it fit, on which GPU, and why not. No GPU is needed to find out.",
+    disable_help_subcommand = true,
+    subcommand_required = true,
+    arg_required_else_help = true
+)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub verb: Verb,
+}
+
+/// What to do.
+#[derive(Clone, Debug, Subcommand)]
+pub(crate) enum Verb {
+    /// Run a training script on a GPU you do not have, and say whether it fits
+    #[command(
+        override_usage = "oomproof run [OPTIONS] <SCRIPT | -m MODULE> [ARGS]...",
+        after_help = "Everything after SCRIPT or MODULE belongs to the script.\n\
+            Both streams of the script go to the standard error; the verdict goes to the standard output.\n\
+            Exit codes: 0 fits or tight, 3 the script failed, 5 environment, 10 does not fit, 11 unknown."
+    )]
+    Run(RunArgs),
+    /// Fail when a script needs more memory than it may, for CI
+    #[command(
+        override_usage = "oomproof check <--max SIZE | --baseline FILE> [OPTIONS] <SCRIPT | -m MODULE> [ARGS]...",
+        after_help = "Everything after SCRIPT or MODULE belongs to the script.\n\
+            Exit codes: 0 passed, 3 the script failed, 5 environment, 10 failed, 11 unknown."
+    )]
+    Check(CheckArgs),
+    /// List the GPUs that can be imitated, and which of them a profile fits on
+    Gpus(GpusArgs),
+    /// Make a light environment with torch and without NVIDIA's libraries
+    Venv(VenvArgs),
+}

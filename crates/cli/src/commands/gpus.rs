@@ -1,0 +1,355 @@
+//! `oomproof gpus`: the cards that can be imitated, and which of them a profile fits on.
+
+use std::fmt::Write;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::Args;
+use oomproof_analysis::{Answer, Circumstances, Estimate, Strictness, Verdict};
+use oomproof_gpus::{Certainty, Gpu, all, context_bytes};
+use oomproof_profile::{Profile, Record, RunSettings};
+use oomproof_units::Bytes;
+use serde::Serialize;
+
+use crate::card::Card;
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::launch::{Extent, Initialization, Launch, Writes, launch};
+use crate::platform;
+use crate::printer;
+use crate::python;
+use crate::resources::Resources;
+use crate::torch;
+
+/// The CUDA version for which contexts are shown when there is no profile to name one.
+const USUAL_CUDA: u32 = 13_020;
+/// A card is tight when less than one part in this many is left, as in the verdict of a run.
+const LEAST_HEADROOM: u64 = 50;
+
+/// Arguments of `oomproof gpus`.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct GpusArgs {
+    /// Say for each card whether the run of this profile would fit: an estimate across architectures
+    #[arg(long = "for", value_name = "PROFILE")]
+    pub profile: Option<PathBuf>,
+
+    /// Run the script again on the smallest card said to fit, and on each said to be tight
+    #[arg(long, requires = "profile")]
+    pub verify: bool,
+
+    /// Print the list as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// The list in the form of its JSON.
+#[derive(Clone, Debug, Serialize)]
+struct List {
+    schema: u32,
+    r#for: Option<String>,
+    gpus: Vec<Line>,
+}
+
+#[derive(Clone, Debug, Serialize)]
+struct Line {
+    id: &'static str,
+    name: &'static str,
+    architecture: &'static str,
+    compute_capability: String,
+    total_bytes: Bytes,
+    /// How the total is known: `exact`, `whole_mib` or `estimated`.
+    certainty: &'static str,
+    multiprocessors: u32,
+    context_bytes: Estimate,
+    fit: Option<Fit>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+struct Fit {
+    answer: Guess,
+    process_bytes: Estimate,
+    /// The verdict of a rerun on this card.
+    verified: Option<Answer>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum Guess {
+    Fits,
+    Tight,
+    No,
+    /// The run did not show all it needs, and what it showed fits.
+    Unknown,
+}
+
+impl Guess {
+    const fn word(self) -> &'static str {
+        match self {
+            Self::Fits => "fits",
+            Self::Tight => "tight",
+            Self::No => "no",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
+/// A recorded run, and what it needs on any card.
+struct Recorded {
+    settings: RunSettings,
+    need: Need,
+}
+
+/// What a run needs apart from the context.
+#[derive(Clone, Copy, Debug)]
+struct Need {
+    reserved: Bytes,
+    libraries: Estimate,
+    /// More than this much was asked for on the recorded card.
+    at_least: Bytes,
+    /// The run showed all it needs.
+    whole: Extent,
+}
+
+/// Prints the list.
+pub(crate) fn gpus(args: &GpusArgs, resources: Resources) -> Result<Exit, Failure> {
+    let recorded = args.profile.as_deref().map(read).transpose()?;
+    let mut lines: Vec<Line> = all().iter().map(|gpu| line(gpu, recorded.as_ref())).collect();
+    if let Some(recorded) = recorded.as_ref().filter(|_| args.verify) {
+        verify(&mut lines, recorded, resources)?;
+    }
+    let list = List {
+        schema: 1,
+        r#for: args.profile.as_ref().map(|path| path.display().to_string()),
+        gpus: lines,
+    };
+    if args.json {
+        printer::json(&list)?;
+    } else {
+        printer::data(&table(&list))?;
+    }
+    Ok(Exit::Done)
+}
+
+fn read(path: &Path) -> Result<Recorded, Failure> {
+    let refused = |why: String| {
+        Failure::new(
+            Exit::InputRefused,
+            "corrupt_profile",
+            format!("the profile {} cannot be read: {why}", path.display()),
+        )
+        .hint("`oomproof run` prints the path of the profile it made")
+    };
+    let bytes = fs::read(path).map_err(|error| refused(crate::failure::reason(&error)))?;
+    let profile = Profile::read(&bytes).map_err(|error| refused(error.to_string()))?;
+    let ended_by_itself = Circumstances {
+        exit_code: Some(0),
+        ..Circumstances::default()
+    };
+    let verdict =
+        Verdict::from_profile(&profile, &ended_by_itself).map_err(|error| refused(error.to_string()))?;
+    let settings = profile
+        .records
+        .iter()
+        .find_map(|record| match record {
+            Record::Note { json, .. } => {
+                let note: serde_json::Value = serde_json::from_str(json).ok()?;
+                (note["kind"] == "settings").then(|| serde_json::from_value(note["settings"].clone()).ok())?
+            }
+            _ => None,
+        })
+        .ok_or_else(|| refused("it does not say under which settings it was made".to_owned()))?;
+    Ok(Recorded {
+        settings,
+        need: need(&verdict),
+    })
+}
+
+fn need(verdict: &Verdict) -> Need {
+    let fatal = verdict.oom.as_ref().filter(|oom| !oom.survived);
+    Need {
+        reserved: verdict.peak.reserved_bytes,
+        libraries: verdict.library_bytes,
+        at_least: fatal.and_then(|oom| oom.would_have_fitted_bytes).unwrap_or(Bytes::ZERO),
+        whole: if matches!(verdict.verdict, Answer::Fits | Answer::Tight) {
+            Extent::Full
+        } else {
+            Extent::Steady
+        },
+    }
+}
+
+fn line(gpu: &'static Gpu, recorded: Option<&Recorded>) -> Line {
+    let cuda = recorded.map_or(USUAL_CUDA, |recorded| recorded.settings.cuda_version);
+    let context = Estimate::from(context_bytes(gpu, cuda));
+    let (major, minor) = gpu.compute_capability;
+    Line {
+        id: gpu.id,
+        name: gpu.name,
+        architecture: gpu.architecture.word(),
+        compute_capability: format!("{major}.{minor}"),
+        total_bytes: gpu.total,
+        certainty: match gpu.certainty {
+            Certainty::Exact => "exact",
+            Certainty::WholeMib => "whole_mib",
+            Certainty::Estimated => "estimated",
+        },
+        multiprocessors: gpu.multiprocessors,
+        context_bytes: context,
+        fit: recorded.map(|recorded| fit(recorded.need, context, gpu.total)),
+    }
+}
+
+fn fit(need: Need, context: Estimate, total: Bytes) -> Fit {
+    let process = Estimate::exact(need.reserved) + need.libraries + context;
+    let left = total.saturating_sub(process.likely);
+    let answer = if process.likely > total || need.at_least > total {
+        Guess::No
+    } else if need.whole != Extent::Full {
+        Guess::Unknown
+    } else if process.high > total || left < Bytes::new(total.get() / LEAST_HEADROOM) {
+        Guess::Tight
+    } else {
+        Guess::Fits
+    };
+    Fit {
+        answer,
+        process_bytes: process,
+        verified: None,
+    }
+}
+
+/// Runs the recorded script again where the estimate matters most.
+fn verify(lines: &mut [Line], recorded: &Recorded, resources: Resources) -> Result<(), Failure> {
+    platform::check("gpus --verify")?;
+    let settings = &recorded.settings;
+    let [python, arguments @ ..] = &settings.command[..] else {
+        return Err(Failure::new(
+            Exit::InputRefused,
+            "corrupt_profile",
+            "the profile does not say which command it is of",
+        ));
+    };
+    let python = python::interpreter(Some(Path::new(python)))?;
+    let torch = torch::usable(&python)?;
+    let resources = resources.found()?;
+    let smallest = |lines: &[Line], guess| {
+        lines
+            .iter()
+            .filter(|line| line.fit.as_ref().is_some_and(|fit| fit.answer == guess))
+            .min_by_key(|line| line.total_bytes)
+            .map(|line| line.id)
+    };
+    let chosen = [smallest(lines, Guess::Fits), smallest(lines, Guess::Unknown)];
+    for line in lines {
+        let Some(fit) = &mut line.fit else { continue };
+        if fit.answer != Guess::Tight && !chosen.contains(&Some(line.id)) {
+            continue;
+        }
+        let Some(gpu) = all().iter().find(|gpu| gpu.id == line.id) else { continue };
+        printer::say(&format!("{} again, on a virtual {}", arguments.join(" "), gpu.name));
+        let outcome = launch(&Launch {
+            card: Card::of_gpu(gpu),
+            python: python.clone(),
+            torch: torch.clone(),
+            resources: resources.clone(),
+            arguments: arguments.iter().map(Into::into).collect(),
+            name: arguments.join(" "),
+            folder: Some(settings.cwd.clone()),
+            steps: settings.steps,
+            timeout: Duration::from_secs(settings.timeout_secs.max(1)),
+            extent: if settings.full { Extent::Full } else { Extent::Steady },
+            initialization: if settings.real_init {
+                Initialization::Real
+            } else {
+                Initialization::Skipped
+            },
+            // Only the user can say so, for this run.
+            writes: Writes::Redirected,
+            profile: None,
+            strictness: Strictness::Lenient,
+        })?;
+        fit.verified = Some(outcome.verdict.verdict);
+    }
+    Ok(())
+}
+
+fn table(list: &List) -> String {
+    let mut text = String::new();
+    let for_profile = list.r#for.is_some();
+    let end = if for_profile { "for this profile" } else { "CUDA's name" };
+    let _ = writeln!(text, "{:<18}{:>11}  {:<13}{:>4}  {end}", "name", "memory", "architecture", "cc");
+    for line in &list.gpus {
+        let memory = match line.certainty {
+            "estimated" => format!("~{}", line.total_bytes),
+            _ => line.total_bytes.to_string(),
+        };
+        let end = match &line.fit {
+            None => line.name.to_owned(),
+            Some(fit) => format!(
+                "{:<8}about {}{}",
+                fit.answer.word(),
+                fit.process_bytes.likely,
+                fit.verified.map_or_else(String::new, |answer| format!(", verified: {}", verified_word(answer)))
+            ),
+        };
+        let _ = writeln!(
+            text,
+            "{:<18}{memory:>11}  {:<13}{:>4}  {end}",
+            line.id, line.architecture, line.compute_capability
+        );
+    }
+    if for_profile {
+        text.push_str(
+            "\nEstimated from the recorded run: kernels and workspaces differ between\n\
+             architectures. `--verify` runs the script again on the cards in question.\n",
+        );
+    }
+    text
+}
+
+const fn verified_word(answer: Answer) -> &'static str {
+    match answer {
+        Answer::Fits => "fits",
+        Answer::Tight => "tight",
+        Answer::DoesNotFit => "does not fit",
+        Answer::Unknown => "unknown",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(reserved_mib: u64, at_least_mib: u64, whole: Extent, total_mib: u64, expected: Guess) {
+        let mib = Bytes::from_mib;
+        let need = Need {
+            reserved: mib(reserved_mib),
+            libraries: Estimate::default(),
+            at_least: mib(at_least_mib),
+            whole,
+        };
+        let context = Estimate {
+            low: mib(100),
+            likely: mib(200),
+            high: mib(400),
+        };
+        assert_eq!(fit(need, context, mib(total_mib)).answer, expected);
+    }
+
+    #[test]
+    fn cards_are_judged_by_the_process_total() {
+        check(7000, 0, Extent::Full, 8000, Guess::Fits);
+        check(7599, 0, Extent::Full, 8000, Guess::Tight);
+        check(7700, 0, Extent::Full, 8000, Guess::Tight);
+        check(7800, 0, Extent::Full, 8000, Guess::Tight);
+        check(7801, 0, Extent::Full, 8000, Guess::No);
+    }
+
+    #[test]
+    fn a_run_that_was_cut_short_only_excludes() {
+        check(100, 0, Extent::Steady, 8000, Guess::Unknown);
+        check(7801, 0, Extent::Steady, 8000, Guess::No);
+        check(100, 9000, Extent::Steady, 8000, Guess::No);
+    }
+}

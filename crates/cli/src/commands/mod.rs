@@ -1,0 +1,6 @@
+//! The verbs, one file each: the arguments as typed, and one function that does the work.
+
+pub(crate) mod check;
+pub(crate) mod gpus;
+pub(crate) mod run;
+pub(crate) mod venv;

@@ -1,0 +1,180 @@
+//! `oomproof run`: does the script fit on that GPU, what uses the memory, where, and why not.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::Args;
+use oomproof_analysis::Strictness;
+
+use crate::bar::Glyphs;
+use crate::card::{Card, CardArgs, card};
+use crate::duration;
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::launch::{Extent, Initialization, Launch, Writes, launch};
+use crate::platform;
+use crate::printer;
+use crate::python;
+use crate::resources::Resources;
+use crate::split::{Target, UserCommand};
+use crate::torch;
+use crate::verdict_text;
+
+/// What is typed for any verb that runs a script.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct LaunchArgs {
+    #[command(flatten)]
+    pub card: CardArgs,
+
+    /// Stop after this many training steps
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub steps: Option<u32>,
+
+    /// Run to the end, also when the peak of the steps is steady
+    #[arg(long, conflicts_with = "steps")]
+    pub full: bool,
+
+    /// Give up after this long, such as 90s or 10m
+    #[arg(long, value_name = "DURATION", default_value = "10m", value_parser = duration::parse)]
+    pub timeout: Duration,
+
+    /// Initialize large parameters for real; by default their values are left as they are
+    #[arg(long)]
+    pub real_init: bool,
+
+    /// Let the script write where it wants; by default what it writes goes to a scratch folder
+    #[arg(long)]
+    pub allow_writes: bool,
+
+    /// The Python to use: an interpreter or an environment's folder; by default the first in PATH
+    #[arg(long, value_name = "PATH")]
+    pub python: Option<PathBuf>,
+
+    /// Where to keep the profile; by default in the folder of profiles
+    #[arg(long, value_name = "PATH")]
+    pub profile: Option<PathBuf>,
+}
+
+/// Arguments of `oomproof run`.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct RunArgs {
+    #[command(flatten)]
+    pub launch: LaunchArgs,
+
+    /// Print the verdict as JSON
+    #[arg(long)]
+    pub json: bool,
+
+    /// End with exit code 10 also when it only just fits
+    #[arg(long)]
+    pub strict: bool,
+}
+
+/// Runs the script and prints the verdict.
+pub(crate) fn run(args: &RunArgs, user: Option<UserCommand>, resources: Resources) -> Result<Exit, Failure> {
+    platform::check("run")?;
+    let user = script_of("run", user)?;
+    let request = resolve(&args.launch, card(&args.launch.card)?, &user, resources)?;
+    let strictness = if args.strict {
+        Strictness::Strict
+    } else {
+        Strictness::Lenient
+    };
+    announce(&request, &user);
+    let outcome = launch(&Launch {
+        strictness,
+        ..request
+    })?;
+    if args.json {
+        printer::json(&outcome.verdict)?;
+    } else {
+        printer::data(&verdict_text::render(&outcome.verdict, Glyphs::of_locale()))?;
+    }
+    Ok(Exit::of_verdict(outcome.code))
+}
+
+/// The user's command, which must be there and name a file that exists.
+pub(crate) fn script_of(verb: &str, user: Option<UserCommand>) -> Result<UserCommand, Failure> {
+    let Some(user) = user else {
+        return Err(
+            Failure::usage("no_script", "which script to run was not said").hint(format!(
+                "`oomproof {verb} [OPTIONS] SCRIPT [ARGS...]` or `oomproof {verb} [OPTIONS] -m MODULE [ARGS...]`"
+            )),
+        );
+    };
+    if let Target::Script(script) = &user.target
+        && script != "-"
+        && !Path::new(script).exists()
+    {
+        return Err(Failure::usage(
+            "script_missing",
+            format!("there is no script `{}`", script.to_string_lossy()),
+        )
+        .hint("options of oomproof stand before the script, and everything after it is the script's"));
+    }
+    Ok(user)
+}
+
+/// What was typed, checked against this machine.
+pub(crate) fn resolve(
+    typed: &LaunchArgs,
+    card: Card,
+    user: &UserCommand,
+    resources: Resources,
+) -> Result<Launch, Failure> {
+    if let Some(profile) = &typed.profile
+        && profile.is_dir()
+    {
+        return Err(Failure::usage(
+            "profile_is_folder",
+            format!("`--profile {}` is a folder", profile.display()),
+        )
+        .hint("name the file the profile is to become"));
+    }
+    let resources = resources.found()?;
+    let python = python::interpreter(typed.python.as_deref())?;
+    let torch = torch::usable(&python)?;
+    Ok(Launch {
+        card,
+        python,
+        torch,
+        resources,
+        arguments: user.python_args(),
+        name: user.name(),
+        folder: None,
+        steps: typed.steps,
+        timeout: typed.timeout,
+        extent: if typed.full { Extent::Full } else { Extent::Steady },
+        initialization: if typed.real_init {
+            Initialization::Real
+        } else {
+            Initialization::Skipped
+        },
+        writes: if typed.allow_writes {
+            Writes::Allowed
+        } else {
+            Writes::Redirected
+        },
+        profile: typed.profile.clone(),
+        strictness: Strictness::Lenient,
+    })
+}
+
+/// Says what is about to run on what.
+pub(crate) fn announce(request: &Launch, user: &UserCommand) {
+    let card = &request.card;
+    let size = if card.assumption.is_some() {
+        String::new()
+    } else {
+        format!(" ({})", card.total())
+    };
+    printer::say(&format!(
+        "{} on a virtual {}{size}, torch {}",
+        user.name(),
+        card.name(),
+        request.torch.version
+    ));
+    if let Some(assumption) = &card.assumption {
+        printer::say(&format!("assuming that {assumption}"));
+    }
+}

@@ -1,0 +1,320 @@
+//! One virtual run: folders, settings, the script, its profile, its verdict.
+//!
+//! Everything that can be refused is refused before the script starts, and from then on there is always a verdict:
+//! whatever ends the script, the profile holds what was seen until then.
+
+use std::env;
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, SystemTime};
+
+use oomproof_analysis::{Circumstances, EndedBy, Strictness, Verdict};
+use oomproof_profile::{Profile, RunSettings};
+
+use crate::card::Card;
+use crate::child::{self, Ended};
+use crate::failure::{Failure, reason};
+use crate::folders;
+use crate::profile_file;
+use crate::python::Interpreter;
+use crate::resources::FoundResources;
+use crate::standin_cache;
+use crate::torch::Torch;
+
+/// Everything a run needs, checked.
+#[derive(Clone, Debug)]
+pub(crate) struct Launch {
+    /// The card to imitate.
+    pub card: Card,
+    /// The user's Python.
+    pub python: Interpreter,
+    /// The torch in it.
+    pub torch: Torch,
+    /// The agent and the virtual device.
+    pub resources: FoundResources,
+    /// What Python gets: `SCRIPT ARGS` or `-m MODULE ARGS`.
+    pub arguments: Vec<OsString>,
+    /// The name the profile gets.
+    pub name: String,
+    /// The folder to start in; `None` for the current one.
+    pub folder: Option<PathBuf>,
+    /// Stop after so many steps.
+    pub steps: Option<u32>,
+    /// How long the script may run.
+    pub timeout: Duration,
+    /// Whether a steady peak ends the run.
+    pub extent: Extent,
+    /// Whether large parameters are initialized.
+    pub initialization: Initialization,
+    /// Whether the script's files are out of its reach.
+    pub writes: Writes,
+    /// Where the profile goes; `None` for the folder of profiles.
+    pub profile: Option<PathBuf>,
+    /// What a tight fit counts as.
+    pub strictness: Strictness,
+}
+
+/// How much of the script is run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Extent {
+    /// Until the peak of its steps is steady.
+    Steady,
+    /// All.
+    Full,
+}
+
+/// What becomes of the initialization of large parameters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Initialization {
+    /// It is skipped: their values do not matter to memory.
+    Skipped,
+    /// It is done.
+    Real,
+}
+
+/// What becomes of what the script writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Writes {
+    /// It goes to a scratch folder that is removed.
+    Redirected,
+    /// It goes where the script wants it.
+    Allowed,
+}
+
+/// What came of a run.
+#[derive(Debug)]
+pub(crate) struct Outcome {
+    /// The verdict.
+    pub verdict: Verdict,
+    /// The exit code that goes with it.
+    pub code: u8,
+}
+
+/// The folder of one run; it vanishes with its owner.
+struct RunFolder {
+    folder: tempfile::TempDir,
+    profiles: PathBuf,
+    scratch: PathBuf,
+    settings: PathBuf,
+}
+
+impl RunFolder {
+    fn new() -> Result<Self, Failure> {
+        let place = env::temp_dir();
+        let failed = |error: &std::io::Error| Failure::io("make a folder for the run in", &place, error);
+        let folder = tempfile::Builder::new()
+            .prefix("oomproof-")
+            .tempdir()
+            .map_err(|error| failed(&error))?;
+        let profiles = folder.path().join("profiles");
+        let scratch = folder.path().join("scratch");
+        for path in [&profiles, &scratch] {
+            fs::create_dir(path).map_err(|error| failed(&error))?;
+        }
+        let settings = folder.path().join("run.json");
+        Ok(Self {
+            folder,
+            profiles,
+            scratch,
+            settings,
+        })
+    }
+}
+
+/// Runs the script and judges it.
+pub(crate) fn launch(launch: &Launch) -> Result<Outcome, Failure> {
+    let run = RunFolder::new()?;
+    let standins = standin_cache::standins(
+        launch.torch.cuda_major(),
+        &launch.resources.vgpu,
+        folders::standins().as_deref(),
+        run.folder.path(),
+    )?;
+    let settings = settings(launch, &run, standins)?;
+    let text = serde_json::to_vec_pretty(&settings)
+        .map_err(|error| Failure::environment("io", format!("the settings cannot be written: {error}")))?;
+    fs::write(&run.settings, text).map_err(|error| Failure::io("write", &run.settings, &error))?;
+
+    let ended = child::run(command(launch, &run)?, launch.timeout).map_err(|error| {
+        Failure::environment(
+            "no_python",
+            format!("`{}` cannot be started: {}", launch.python.path.display(), reason(&error)),
+        )
+    })?;
+    judge(launch, run, &settings, &ended)
+}
+
+fn command(launch: &Launch, run: &RunFolder) -> Result<Command, Failure> {
+    let agent = &launch.resources.agent;
+    let inherited = env::var_os("PYTHONPATH").filter(|path| !path.is_empty());
+    let paths = std::iter::once(agent.clone()).chain(inherited.iter().flat_map(|path| env::split_paths(path)));
+    let python_path = env::join_paths(paths).map_err(|_| {
+        Failure::environment(
+            "incomplete_installation",
+            format!("the folder {} cannot stand in PYTHONPATH", agent.display()),
+        )
+        .hint("install oomproof in a folder whose path has no colon")
+    })?;
+    let mut command = Command::new(&launch.python.path);
+    command
+        .args(&launch.arguments)
+        .env("OOMPROOF_RUN", &run.settings)
+        .env("PYTHONPATH", python_path)
+        // Both streams of the script are talk: our standard output carries the verdict alone.
+        .stdout(Stdio::from(std::io::stderr()));
+    if let Some(folder) = &launch.folder {
+        command.current_dir(folder);
+    }
+    Ok(command)
+}
+
+fn settings(launch: &Launch, run: &RunFolder, standins: PathBuf) -> Result<RunSettings, Failure> {
+    let absolute =
+        |path: &Path| std::path::absolute(path).map_err(|error| Failure::io("find", path, &error));
+    let cwd = match &launch.folder {
+        Some(folder) => folder.clone(),
+        None => env::current_dir().map_err(|error| Failure::io("find", Path::new("."), &error))?,
+    };
+    Ok(RunSettings {
+        schema: 1,
+        device: launch.card.device_settings(),
+        device_count: 1,
+        reserved_by_others_bytes: launch.card.others.get(),
+        context_bytes: launch.card.context(launch.torch.cuda_version),
+        cuda_version: launch.torch.cuda_version,
+        cudnn_version: launch.torch.cudnn_version,
+        nccl_version: launch.torch.nccl_version,
+        torch_version: launch.torch.version.clone(),
+        standins: absolute(&standins)?,
+        vgpu: absolute(&launch.resources.vgpu)?,
+        run_dir: absolute(&run.profiles)?,
+        scratch: absolute(&run.scratch)?,
+        steps: launch.steps,
+        full: launch.extent == Extent::Full,
+        timeout_secs: launch.timeout.as_secs(),
+        real_init: launch.initialization == Initialization::Real,
+        allow_writes: launch.writes == Writes::Allowed,
+        labels: true,
+        command: std::iter::once(launch.python.path.as_os_str())
+            .chain(launch.arguments.iter().map(OsString::as_os_str))
+            .map(|argument| argument.to_string_lossy().into_owned())
+            .collect(),
+        cwd,
+    })
+}
+
+fn judge(launch: &Launch, run: RunFolder, settings: &RunSettings, ended: &Ended) -> Result<Outcome, Failure> {
+    let found = profile_file::of_process(&run.profiles, ended.pid)?;
+    let path = match found {
+        Some(path) => path,
+        None => profile_file::write_empty(&run.profiles, ended.pid, settings)?,
+    };
+    let mut notes = Vec::new();
+    if let Some(text) = &launch.card.assumption {
+        notes.push(serde_json::json!({
+            "kind": "assumption", "assumption": "generic_card", "text": text, "where": null,
+        }));
+    }
+    if ended.by == EndedBy::Timeout {
+        let waiting_for = profile_file::waiting_for(&path)?;
+        notes.push(serde_json::json!({
+            "kind": "stop", "reason": "timeout", "waiting_for": waiting_for,
+        }));
+    }
+    profile_file::append_notes(&path, &notes)?;
+
+    let kept = keep(launch, run, &path, ended)?;
+    let mut circumstances = circumstances(launch, ended);
+    circumstances.profile = kept.to_string_lossy().into_owned();
+    let bytes = fs::read(&kept).map_err(|error| Failure::io("read", &kept, &error))?;
+    let refused = |why: String| {
+        Failure::new(
+            crate::exit::Exit::InputRefused,
+            "corrupt_profile",
+            format!("the profile {} cannot be read: {why}", kept.display()),
+        )
+    };
+    let profile = Profile::read(&bytes).map_err(|error| refused(error.to_string()))?;
+    let verdict =
+        Verdict::from_profile(&profile, &circumstances).map_err(|error| refused(error.to_string()))?;
+    let code = verdict.exit_code(&circumstances);
+    Ok(Outcome { verdict, code })
+}
+
+fn circumstances(launch: &Launch, ended: &Ended) -> Circumstances {
+    Circumstances {
+        exit_code: ended.exit_code,
+        signal: ended.signal,
+        ended_by: ended.by,
+        profile: String::new(),
+        conf: ["PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF"]
+            .into_iter()
+            .find_map(|name| env::var(name).ok()),
+        strictness: launch.strictness,
+    }
+}
+
+/// Moves the profile to where it stays. When it cannot be moved the folder of the run stays instead.
+fn keep(launch: &Launch, run: RunFolder, path: &Path, ended: &Ended) -> Result<PathBuf, Failure> {
+    let target = match &launch.profile {
+        Some(named) => Some(named.clone()),
+        None => folders::profiles().map(|folder| folder.join(profile_name(&launch.name, ended.pid))),
+    };
+    let moved = match &target {
+        Some(target) => profile_file::move_to(path, target),
+        None => Err(std::io::Error::other("there is no home folder")),
+    };
+    match (moved, target) {
+        (Ok(()), Some(target)) => Ok(target),
+        (Err(error), target) => {
+            // The profile is worth more than a tidy temporary folder.
+            let folder = run.folder.keep();
+            let where_to = target.map_or_else(String::new, |target| format!(" to {}", target.display()));
+            crate::printer::say(&format!(
+                "the profile cannot be moved{where_to}: {}; it stays in {}",
+                reason(&error),
+                folder.display()
+            ));
+            let _ = fs::remove_dir_all(folder.join("scratch"));
+            Ok(path.to_path_buf())
+        }
+        (Ok(()), None) => Ok(path.to_path_buf()),
+    }
+}
+
+/// `train-1796047112-4242.oomprofile`.
+fn profile_name(script: &str, pid: u32) -> String {
+    let stem = Path::new(script).file_stem().unwrap_or_default().to_string_lossy();
+    let stem: String = stem
+        .chars()
+        .map(|c| if c.is_alphanumeric() || "-_.".contains(c) { c } else { '-' })
+        .collect();
+    let stem = stem.trim_matches(['-', '.']);
+    let stem = if stem.is_empty() { "script" } else { stem };
+    let seconds = SystemTime::now()
+        .duration_since(SystemTime::UNIX_EPOCH)
+        .unwrap_or_default()
+        .as_secs();
+    format!("{stem}-{seconds}-{pid}.{}", profile_file::EXTENSION)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(script: &str, begins: &str) {
+        let name = profile_name(script, 7);
+        assert!(name.starts_with(begins), "{name}");
+        assert!(name.ends_with("-7.oomprofile"), "{name}");
+    }
+
+    #[test]
+    fn profiles_are_named_after_the_script() {
+        check("train.py", "train-1");
+        check("a/b/finetune llama.py", "finetune-llama-1");
+        check("-m pkg", "m-pkg-1");
+        check("-", "script-1");
+    }
+}

@@ -1,0 +1,202 @@
+//! Profiles as files: finding the one of a run, adding what only the launcher knows, moving it to its place.
+//!
+//! A killed process leaves its file at the length it was mapped with; only the bytes up to the committed length mean
+//! anything, so whatever is added goes there and the length follows.
+
+use std::fs::{self, OpenOptions};
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+
+use oomproof_profile::{Phase, Record, RunSettings, encode, layout};
+use serde_json::{Value, json};
+
+use crate::failure::Failure;
+
+/// How names of profiles end.
+pub(crate) const EXTENSION: &str = "oomprofile";
+
+/// The profile of process `pid`; when it wrote none, of the process that reserved the most memory, because a
+/// script may only start others.
+pub(crate) fn of_process(folder: &Path, pid: u32) -> Result<Option<PathBuf>, Failure> {
+    let own = folder.join(format!("{pid}.{EXTENSION}"));
+    if own.is_file() {
+        return Ok(Some(own));
+    }
+    let entries = fs::read_dir(folder).map_err(|error| Failure::io("read", folder, &error))?;
+    let mut found: Vec<(u64, PathBuf)> = entries
+        .flatten()
+        .map(|entry| entry.path())
+        .filter(|path| path.extension().is_some_and(|extension| extension == EXTENSION))
+        .filter_map(|path| {
+            let header = header(&path).ok()?;
+            let at = layout::COUNTERS + 8 * layout::counter::PEAK_RESERVED;
+            Some((word(&header, at), path))
+        })
+        .collect();
+    found.sort();
+    Ok(found.pop().map(|(_, path)| path))
+}
+
+/// A profile of a process that never used the device.
+pub(crate) fn write_empty(folder: &Path, pid: u32, settings: &RunSettings) -> Result<PathBuf, Failure> {
+    let path = folder.join(format!("{pid}.{EXTENSION}"));
+    fs::write(&path, layout::new_header(u64::from(pid)))
+        .map_err(|error| Failure::io("write", &path, &error))?;
+    append_notes(&path, &[json!({"kind": "settings", "settings": settings})])?;
+    Ok(path)
+}
+
+/// Adds notes behind the last finished record.
+pub(crate) fn append_notes(path: &Path, notes: &[Value]) -> Result<(), Failure> {
+    let append = || -> io::Result<()> {
+        let mut committed = word(&header(path)?, layout::COMMITTED);
+        let mut file = OpenOptions::new().read(true).write(true).open(path)?;
+        let length = file.metadata()?.len();
+        if committed > length || committed < layout::HEADER_LEN as u64 {
+            return Ok(());
+        }
+        let mut records = Vec::new();
+        for note in notes {
+            encode(
+                &Record::Note {
+                    nanos: 0,
+                    json: note.to_string(),
+                },
+                &mut records,
+            );
+        }
+        file.set_len(committed)?;
+        file.seek(SeekFrom::Start(committed))?;
+        file.write_all(&records)?;
+        committed += records.len() as u64;
+        file.seek(SeekFrom::Start(layout::COMMITTED as u64))?;
+        file.write_all(&committed.to_le_bytes())
+    };
+    append().map_err(|error| Failure::io("complete", path, &error))
+}
+
+/// What a script that was ended by the clock was doing, in words.
+pub(crate) fn waiting_for(path: &Path) -> Result<String, Failure> {
+    let header = header(path).map_err(|error| Failure::io("read", path, &error))?;
+    let state = |index: usize| {
+        let at = layout::STATE + 4 * index;
+        u32::from_le_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]])
+    };
+    let step = state(3);
+    let phase = u8::try_from(state(2)).ok().and_then(Phase::from_code);
+    Ok(match (phase, step) {
+        (None | Some(Phase::Load), _) => "the first training step".to_owned(),
+        (Some(Phase::Idle), step) => format!("the next training step, after step {step}"),
+        (Some(phase), 0) => format!("the end of phase {phase}, before the first training step"),
+        (Some(phase), step) => format!("the end of phase {phase} in step {step}"),
+    })
+}
+
+/// Moves the file at `from`, also to another file system; `to` appears whole or not at all.
+pub(crate) fn move_to(from: &Path, to: &Path) -> io::Result<()> {
+    let folder = match to.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    };
+    fs::create_dir_all(folder)?;
+    if fs::rename(from, to).is_ok() {
+        return Ok(());
+    }
+    let mut copy = tempfile::NamedTempFile::new_in(folder)?;
+    io::copy(&mut fs::File::open(from)?, &mut copy)?;
+    copy.persist(to).map_err(|error| error.error)?;
+    fs::remove_file(from)
+}
+
+fn header(path: &Path) -> io::Result<Vec<u8>> {
+    let mut header = vec![0; layout::HEADER_LEN];
+    fs::File::open(path)?.read_exact(&mut header)?;
+    Ok(header)
+}
+
+fn word(header: &[u8], at: usize) -> u64 {
+    let mut bytes = [0; 8];
+    bytes.copy_from_slice(&header[at..at + 8]);
+    u64::from_le_bytes(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use oomproof_profile::Profile;
+
+    use super::*;
+
+    fn profile(folder: &Path, pid: u32, peak_reserved: u64) -> PathBuf {
+        let mut bytes = layout::new_header(u64::from(pid));
+        let at = layout::COUNTERS + 8 * layout::counter::PEAK_RESERVED;
+        bytes[at..at + 8].copy_from_slice(&peak_reserved.to_le_bytes());
+        let path = folder.join(format!("{pid}.{EXTENSION}"));
+        fs::write(&path, bytes).unwrap();
+        path
+    }
+
+    #[test]
+    fn the_process_itself_comes_first() {
+        let folder = tempfile::tempdir().unwrap();
+        let small = profile(folder.path(), 3, 10);
+        let large = profile(folder.path(), 4, 1 << 40);
+        fs::write(folder.path().join("5.oomprofile"), "short").unwrap();
+        let check = |pid, expected: &Path| {
+            assert_eq!(of_process(folder.path(), pid).unwrap().as_deref(), Some(expected), "{pid}");
+        };
+        check(3, &small);
+        check(4, &large);
+        check(9, &large);
+        let empty = tempfile::tempdir().unwrap();
+        assert_eq!(of_process(empty.path(), 3).unwrap(), None);
+    }
+
+    #[test]
+    fn notes_follow_the_last_finished_record() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = profile(folder.path(), 3, 0);
+        let mut bytes = fs::read(&path).unwrap();
+        bytes.extend([0xff; 1000]);
+        fs::write(&path, bytes).unwrap();
+        append_notes(&path, &[json!({"kind": "a"})]).unwrap();
+        append_notes(&path, &[json!({"kind": "b"}), json!({"kind": "c"})]).unwrap();
+        let read = Profile::read(&fs::read(&path).unwrap()).unwrap();
+        let notes: Vec<String> = read
+            .records
+            .into_iter()
+            .map(|record| match record {
+                Record::Note { json, .. } => json,
+                other => panic!("{other:?}"),
+            })
+            .collect();
+        assert_eq!(notes, [r#"{"kind":"a"}"#, r#"{"kind":"b"}"#, r#"{"kind":"c"}"#]);
+    }
+
+    #[test]
+    fn the_clock_says_what_it_interrupted() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = profile(folder.path(), 3, 0);
+        let check = |phase: u32, step: u32, expected: &str| {
+            let mut bytes = fs::read(&path).unwrap();
+            let at = layout::STATE + 8;
+            bytes[at..at + 4].copy_from_slice(&phase.to_le_bytes());
+            bytes[at + 4..at + 8].copy_from_slice(&step.to_le_bytes());
+            fs::write(&path, bytes).unwrap();
+            assert_eq!(waiting_for(&path).unwrap(), expected);
+        };
+        check(0, 0, "the first training step");
+        check(1, 1, "the end of phase forward in step 1");
+        check(4, 0, "the end of phase evaluation, before the first training step");
+        check(6, 3, "the next training step, after step 3");
+        check(99, 3, "the first training step");
+    }
+
+    #[test]
+    fn moved_into_folders_that_are_made() {
+        let folder = tempfile::tempdir().unwrap();
+        let from = profile(folder.path(), 3, 0);
+        let to = folder.path().join("x/y/z.oomprofile");
+        move_to(&from, &to).unwrap();
+        assert!(to.is_file() && !from.exists());
+    }
+}

@@ -1,0 +1,393 @@
+//! The verdict as people read it: one sentence, a picture of the card, then the figures.
+//!
+//! What PyTorch decides is called exact and what a closed library decides an estimate, on every line that has one.
+
+use std::fmt::{self, Write};
+
+use oomproof_analysis::{Answer, Estimate, Oom, Verdict};
+use oomproof_profile::{Phase, Role};
+use oomproof_units::Bytes;
+use owo_colors::{AnsiColors, OwoColorize};
+
+use crate::bar::{Glyphs, Part, bar};
+
+/// Most lines in a list of modules, source lines, assumptions or calls.
+const LONGEST_LIST: usize = 8;
+/// Width of the column of names.
+const NAMES: usize = 30;
+/// Width at which sentences are wrapped.
+const LINE: usize = 72;
+
+/// The verdict as text; whoever prints to something that is not a terminal strips the color.
+pub(crate) fn render(verdict: &Verdict, glyphs: Glyphs) -> String {
+    let mut text = String::new();
+    write(&mut text, verdict, glyphs).expect("a String takes all that is written to it");
+    text
+}
+
+fn write(out: &mut String, verdict: &Verdict, glyphs: Glyphs) -> fmt::Result {
+    writeln!(out, "{}", first_line(verdict))?;
+    for reason in &verdict.reasons {
+        write_wrapped(out, "", &reason.text)?;
+    }
+    if let Some(oom) = &verdict.oom {
+        write_oom(out, verdict, oom, glyphs)?;
+    }
+    if verdict.peak.reserved_bytes != Bytes::ZERO {
+        if verdict.oom.as_ref().is_none_or(|oom| oom.survived) {
+            write_bar(out, verdict, &verdict.peak.roles.iter().map(pair).collect::<Vec<_>>(), glyphs)?;
+        }
+        write_figures(out, verdict)?;
+        write_shares(out, verdict, glyphs)?;
+        write_phases(out, verdict)?;
+    }
+    write_caveats(out, verdict)?;
+    writeln!(out, "\nprofile  {}", verdict.profile)
+}
+
+fn pair((&role, &size): (&Role, &Bytes)) -> (Role, Bytes) {
+    (role, size)
+}
+
+/// The sentence that answers the question.
+pub(crate) fn first_line(verdict: &Verdict) -> String {
+    let word = match verdict.verdict {
+        Answer::Fits => "fits".color(AnsiColors::Green).bold().to_string(),
+        Answer::Tight => "tight".color(AnsiColors::Yellow).bold().to_string(),
+        Answer::DoesNotFit => "does not fit".color(AnsiColors::Red).bold().to_string(),
+        Answer::Unknown => "unknown".color(AnsiColors::Yellow).bold().to_string(),
+    };
+    let condition = match verdict.assumptions.len() {
+        0 => String::new(),
+        1 => " on 1 assumption".to_owned(),
+        count => format!(" on {count} assumptions"),
+    };
+    let card = format!("{} on {}", verdict.device.total_bytes, verdict.device.name);
+    let peak = verdict.peak.allocated_bytes;
+    let process = format!("about {} with context", ranged(&verdict.peak.process_bytes));
+    let fatal = verdict.oom.as_ref().filter(|oom| !oom.survived);
+    let text = match (verdict.verdict, fatal) {
+        (Answer::DoesNotFit, Some(oom)) => {
+            format!("out of memory in {} with {peak} allocated of {card}", moment(oom.phase, oom.step))
+        }
+        (Answer::DoesNotFit, None) => format!("{process} is above the {card}; peak {peak} allocated"),
+        (Answer::Unknown, _) if verdict.peak.reserved_bytes == Bytes::ZERO => {
+            format!("no memory of {} was used", verdict.device.name)
+        }
+        (Answer::Unknown, _) => format!("at least {peak} of {card} (allocated), {process}"),
+        (Answer::Fits | Answer::Tight, _) => format!("peak {peak} of {card} (allocated), {process}"),
+    };
+    format!("{word}{condition}: {text}")
+}
+
+fn ranged(estimate: &Estimate) -> String {
+    if estimate.low == estimate.high {
+        return estimate.likely.to_string();
+    }
+    format!("{} ({} to {})", estimate.likely, estimate.low, estimate.high)
+}
+
+fn moment(phase: Phase, step: u32) -> String {
+    match step {
+        0 => format!("{phase}, before the first step"),
+        _ => format!("{phase} of step {step}"),
+    }
+}
+
+fn write_oom(out: &mut String, verdict: &Verdict, oom: &Oom, glyphs: Glyphs) -> fmt::Result {
+    heading(out, if oom.survived { "out of memory, which the script survived" } else { "out of memory" })?;
+    match &oom.message {
+        Some(message) => {
+            for line in message.lines() {
+                write_wrapped(out, "  | ", line)?;
+            }
+        }
+        None => write_wrapped(out, "  ", "the error did not reach Python, so PyTorch's message is not known")?,
+    }
+    row(out, "moment", &moment(oom.phase, oom.step), "")?;
+    if let Some(place) = &oom.r#where {
+        row(out, "line", &shown_path(place), "")?;
+    }
+    if let Some(module) = &oom.module {
+        row(out, "module", module, "")?;
+    }
+    if let Some(requested) = oom.requested_bytes {
+        let of_segment = match oom.tried_bytes {
+            Some(tried) if tried != requested => {
+                format!("the message names the segment for it: {tried}")
+            }
+            _ => String::new(),
+        };
+        size_row(out, "the line asked for", requested, &of_segment)?;
+    }
+    if let Some(free) = oom.free_bytes {
+        size_row(out, "free on the card", free, "")?;
+    }
+    if let Some(enough) = oom.would_have_fitted_bytes {
+        size_row(out, "would have sufficed", enough, "a card of this size; later lines may need more")?;
+    }
+    if oom.survived {
+        return Ok(());
+    }
+    let held: Vec<(Role, Bytes)> = oom.held_by.iter().map(pair).collect();
+    write_bar(out, verdict, &held, glyphs)?;
+    if !held.is_empty() {
+        heading(out, "held at that moment, by role")?;
+        write_roles(out, held, glyphs)?;
+    }
+    Ok(())
+}
+
+fn write_bar(out: &mut String, verdict: &Verdict, roles: &[(Role, Bytes)], glyphs: Glyphs) -> fmt::Result {
+    let allocated: Bytes = roles.iter().map(|&(_, size)| size).sum();
+    let outside = verdict.context_bytes.likely + verdict.library_bytes.likely;
+    let mut parts: Vec<(Part, Bytes)> = roles
+        .iter()
+        .filter(|(role, _)| *role != Role::Unknown)
+        .chain(roles.iter().filter(|(role, _)| *role == Role::Unknown))
+        .map(|&(role, size)| (Part::Role(role), size))
+        .collect();
+    parts.push((Part::Cached, verdict.peak.reserved_bytes.saturating_sub(allocated)));
+    parts.push((Part::Context, outside));
+    parts.push((Part::Others, verdict.device.reserved_by_others_bytes));
+    let held: Bytes = parts.iter().map(|&(_, size)| size).sum();
+    let total = verdict.device.total_bytes;
+    writeln!(out, "\n{}", bar(&parts, total.max(held), glyphs))?;
+    let key = |part: Part, word: &str| format!("{} {word}", part.glyph(glyphs));
+    let mut keys = vec![
+        key(Part::Cached, "reserved, not allocated"),
+        key(Part::Context, "context, libraries"),
+    ];
+    if verdict.device.reserved_by_others_bytes != Bytes::ZERO {
+        keys.push(key(Part::Others, "others"));
+    }
+    if held <= total {
+        keys.push(key(Part::Free, "free"));
+    }
+    writeln!(out, " {}", keys.join("   "))?;
+    if held > total {
+        writeln!(out, " the bar is {held} long: {} more than the card has", held - total)?;
+    }
+    Ok(())
+}
+
+fn write_figures(out: &mut String, verdict: &Verdict) -> fmt::Result {
+    let peak = &verdict.peak;
+    heading(out, "the card and the peak")?;
+    let device = &verdict.device;
+    size_row(
+        out,
+        "card",
+        device.total_bytes,
+        &format!("{}, compute capability {}", device.name, device.compute_capability),
+    )?;
+    if device.reserved_by_others_bytes != Bytes::ZERO {
+        size_row(out, "held by other processes", device.reserved_by_others_bytes, "")?;
+    }
+    size_row(
+        out,
+        "peak allocated",
+        peak.allocated_bytes,
+        &format!("exact, in {}", moment(peak.phase, peak.step)),
+    )?;
+    size_row(out, "peak reserved", peak.reserved_bytes, "exact")?;
+    size_row(out, "CUDA context", verdict.context_bytes.likely, &estimated(&verdict.context_bytes))?;
+    if verdict.library_bytes.high != Bytes::ZERO {
+        size_row(out, "libraries", verdict.library_bytes.likely, &estimated(&verdict.library_bytes))?;
+    }
+    size_row(out, "process total", peak.process_bytes.likely, &estimated(&peak.process_bytes))?;
+    let left = Bytes::new(peak.headroom_bytes.unsigned_abs());
+    if peak.headroom_bytes < 0 {
+        size_row(out, "above the card by", left, "estimate")?;
+    } else {
+        size_row(out, "headroom", left, "estimate")?;
+    }
+    if verdict.growth_bytes_per_step != Bytes::ZERO {
+        size_row(out, "growth per step", verdict.growth_bytes_per_step, "memory that steps do not give back")?;
+    }
+    Ok(())
+}
+
+fn estimated(estimate: &Estimate) -> String {
+    if estimate.low == estimate.high {
+        "exact".to_owned()
+    } else {
+        format!("estimate, {} to {}", estimate.low, estimate.high)
+    }
+}
+
+fn write_shares(out: &mut String, verdict: &Verdict, glyphs: Glyphs) -> fmt::Result {
+    let peak = &verdict.peak;
+    if !peak.roles.is_empty() {
+        heading(out, "at the peak, by role")?;
+        write_roles(out, peak.roles.iter().map(pair).collect(), glyphs)?;
+    }
+    if !peak.modules.is_empty() {
+        heading(out, "at the peak, by module")?;
+        let modules = peak.modules.iter().map(|module| (shortened(&module.path), module.bytes));
+        write_list(out, modules, peak.allocated_bytes)?;
+    }
+    if !peak.sites.is_empty() {
+        heading(out, "at the peak, by source line")?;
+        let sites = peak.sites.iter().map(|site| {
+            let place = format!("{}:{}", shown_path(&site.file), site.line);
+            (shortened(&place), site.bytes)
+        });
+        write_list(out, sites, peak.allocated_bytes)?;
+    }
+    Ok(())
+}
+
+fn write_roles(out: &mut String, mut roles: Vec<(Role, Bytes)>, glyphs: Glyphs) -> fmt::Result {
+    roles.retain(|&(_, size)| size != Bytes::ZERO);
+    roles.sort_by_key(|&(role, size)| (std::cmp::Reverse(size), role));
+    let whole = roles.iter().map(|&(_, size)| size).sum();
+    for (role, size) in roles {
+        let glyph = Part::Role(role).glyph(glyphs);
+        writeln!(out, "  {glyph} {:<width$}{size:>14}{:>7}", role, percent(size, whole), width = NAMES - 2)?;
+    }
+    Ok(())
+}
+
+fn write_list(
+    out: &mut String,
+    mut items: impl ExactSizeIterator<Item = (String, Bytes)>,
+    whole: Bytes,
+) -> fmt::Result {
+    for (name, size) in items.by_ref().take(LONGEST_LIST) {
+        let share = percent(size, whole);
+        if name.chars().count() > NAMES {
+            writeln!(out, "  {name}\n  {:<NAMES$}{size:>14}{share:>7}", "")?;
+        } else {
+            writeln!(out, "  {name:<NAMES$}{size:>14}{share:>7}")?;
+        }
+    }
+    match items.len() {
+        0 => Ok(()),
+        more => {
+            let rest: Bytes = items.map(|(_, size)| size).sum();
+            let name = format!("{more} more");
+            writeln!(out, "  {name:<NAMES$}{rest:>14}{:>7}", percent(rest, whole))
+        }
+    }
+}
+
+fn percent(part: Bytes, whole: Bytes) -> String {
+    if whole == Bytes::ZERO {
+        return String::new();
+    }
+    format!("{:.0} %", part.get() as f64 * 100.0 / whole.get() as f64)
+}
+
+fn write_phases(out: &mut String, verdict: &Verdict) -> fmt::Result {
+    if !verdict.phases.is_empty() {
+        heading(out, "highest in each phase")?;
+        writeln!(out, "  {:<NAMES$}{:>14}{:>14}", "", "allocated", "reserved")?;
+        for (phase, level) in &verdict.phases {
+            writeln!(out, "  {phase:<NAMES$}{:>14}{:>14}", level.allocated_bytes, level.reserved_bytes)?;
+        }
+    }
+    writeln!(out, "\n  {:<NAMES$}{:>14}", "steps measured", verdict.steps_measured)?;
+    if !verdict.not_reached.is_empty() {
+        let words: Vec<&str> = verdict.not_reached.iter().map(|phase| phase.word()).collect();
+        writeln!(out, "  {:<NAMES$}{}", "not reached", words.join(", "))?;
+    }
+    Ok(())
+}
+
+fn write_caveats(out: &mut String, verdict: &Verdict) -> fmt::Result {
+    if !verdict.assumptions.is_empty() {
+        heading(out, "assumed")?;
+        for assumption in verdict.assumptions.iter().take(LONGEST_LIST) {
+            let place = placed(assumption.r#where.as_deref());
+            write_wrapped(out, "  - ", &format!("{}{place}", assumption.text))?;
+        }
+        write_more(out, verdict.assumptions.len())?;
+    }
+    if !verdict.unsupported.is_empty() {
+        heading(out, "not supported, and answered so")?;
+        for call in verdict.unsupported.iter().take(LONGEST_LIST) {
+            let times = if call.count == 1 { "once".to_owned() } else { format!("{} times", call.count) };
+            let place = placed(call.r#where.as_deref());
+            write_wrapped(out, "  - ", &format!("{} ({}) {times}{place}", call.function, call.library))?;
+        }
+        write_more(out, verdict.unsupported.len())?;
+    }
+    if let Some(signal) = verdict.script.signal {
+        writeln!(out, "\nthe script was ended by signal {signal}")?;
+    } else if let Some(code) = verdict.script.exit_code.filter(|&code| code != 0) {
+        writeln!(out, "\nthe script ended with exit code {code}")?;
+    }
+    Ok(())
+}
+
+fn placed(place: Option<&str>) -> String {
+    place.map(|place| format!(", at {}", shown_path(place))).unwrap_or_default()
+}
+
+fn write_more(out: &mut String, count: usize) -> fmt::Result {
+    if count > LONGEST_LIST {
+        writeln!(out, "  - {} more, in the output of `--json`", count - LONGEST_LIST)?;
+    }
+    Ok(())
+}
+
+fn heading(out: &mut String, text: &str) -> fmt::Result {
+    writeln!(out, "\n{}", text.bold())
+}
+
+fn row(out: &mut String, name: &str, value: &str, note: &str) -> fmt::Result {
+    let line = format!("  {name:<NAMES$}{value}  {note}");
+    writeln!(out, "{}", line.trim_end())
+}
+
+fn size_row(out: &mut String, name: &str, size: Bytes, note: &str) -> fmt::Result {
+    row(out, name, &format!("{size:>14}"), note)
+}
+
+/// A path from its last telling folder on: after `site-packages`, or relative to the current folder.
+fn shown_path(path: &str) -> String {
+    for folder in ["/site-packages/", "/dist-packages/"] {
+        if let Some((_, inside)) = path.rsplit_once(folder) {
+            return inside.to_owned();
+        }
+    }
+    let here = std::env::current_dir().unwrap_or_default();
+    match path.strip_prefix(&format!("{}/", here.display())) {
+        Some(inside) => inside.to_owned(),
+        None => path.to_owned(),
+    }
+}
+
+/// A long dotted path or file name with its middle left out: the end is what people look for.
+fn shortened(name: &str) -> String {
+    let characters: Vec<char> = name.chars().collect();
+    let longest = LINE - 4;
+    if characters.len() <= longest {
+        return name.to_owned();
+    }
+    let tail: String = characters[characters.len() - (longest - 3)..].iter().collect();
+    format!("...{tail}")
+}
+
+fn write_wrapped(out: &mut String, lead: &str, text: &str) -> fmt::Result {
+    let blank = if lead.contains('|') { lead.to_owned() } else { " ".repeat(lead.len()) };
+    let mut line = lead.to_owned();
+    let mut empty = true;
+    for word in text.split_whitespace() {
+        if !empty && line.chars().count() + 1 + word.chars().count() > LINE {
+            writeln!(out, "{line}")?;
+            line.clone_from(&blank);
+            empty = true;
+        }
+        if !empty {
+            line.push(' ');
+        }
+        line.push_str(word);
+        empty = false;
+    }
+    writeln!(out, "{}", line.trim_end())
+}
+
+#[cfg(test)]
+mod tests;

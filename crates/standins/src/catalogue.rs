@@ -57,7 +57,9 @@ static LIBRARIES: LazyLock<Vec<(Cuda, Library)>> = LazyLock::new(|| {
 
 /// The libraries of one major version of CUDA, in load order; none for a version that is not known.
 pub fn libraries(cuda_major: u32) -> impl Iterator<Item = &'static Library> {
-    let known = LIBRARIES.iter().any(|(cuda, _)| *cuda == Cuda::Only(cuda_major));
+    let known = LIBRARIES
+        .iter()
+        .any(|(cuda, _)| *cuda == Cuda::Only(cuda_major));
     LIBRARIES
         .iter()
         .filter(move |(cuda, _)| known && cuda.includes(cuda_major))
@@ -76,8 +78,12 @@ mod tests {
     use super::*;
 
     fn check(cuda_major: u32, first: Option<&str>, runtime: Option<&str>) {
-        let sonames: Vec<_> = libraries(cuda_major).map(|library| library.soname.as_str()).collect();
-        let found = sonames.iter().find(|soname| soname.starts_with("libcudart.so"));
+        let sonames: Vec<_> = libraries(cuda_major)
+            .map(|library| library.soname.as_str())
+            .collect();
+        let found = sonames
+            .iter()
+            .find(|soname| soname.starts_with("libcudart.so"));
         assert_eq!(sonames.first().copied(), first);
         assert_eq!(found.copied(), runtime);
         assert_eq!(sonames.iter().collect::<BTreeSet<_>>().len(), sonames.len());

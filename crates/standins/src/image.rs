@@ -5,16 +5,17 @@
 //! the stubs reach the device through one slot in the writable segment, which the linker fills.
 //! File offsets equal addresses; three segments begin on pages: read-only tables, code, and data.
 
+mod exports;
+mod write;
+
 use std::collections::BTreeSet;
 
+use object::Endianness;
 use object::write::StringId;
-use object::write::elf::{
-    FileHeader, ProgramHeader, Rel, SectionHeader, Sym, Verdef, Writer,
-};
-use object::{Endianness, elf};
+use object::write::elf::{SectionIndex, SymbolIndex, Writer};
 
-use crate::Library;
-use crate::stub::{self, Stub};
+use crate::{Library, stub};
+use exports::Exports;
 
 /// The SONAME of the virtual device, which every stand-in needs.
 pub const DEVICE_SONAME: &str = "liboomproof_vgpu.so";
@@ -24,9 +25,6 @@ pub const DEVICE_SONAME: &str = "liboomproof_vgpu.so";
 pub const UNSUPPORTED_FUNCTION: &str = "oomproof_unsupported";
 
 const PAGE: u64 = 0x1000;
-const SLOT: u64 = 8;
-const VARIABLE_ALIGNMENT: u64 = 16;
-const NODE: elf::VersionIndex = elf::VersionIndex(2);
 
 /// The shared library that stands in for `library`, with a stub for each function that is not in `implemented`.
 ///
@@ -35,290 +33,151 @@ const NODE: elf::VersionIndex = elf::VersionIndex(2);
 /// When the names of one library take 4 GiB or more, which no table does.
 pub fn elf_image(library: &Library, implemented: &BTreeSet<String>) -> Vec<u8> {
     let mut bytes = Vec::new();
-    write(library, implemented, &mut bytes).expect("the names of a library take less than 4 GiB");
+    let exports = Exports::of(library, implemented);
+    Image::reserve(library, exports, &mut bytes)
+        .and_then(Image::write)
+        .expect("the names of a library take less than 4 GiB");
     bytes
 }
 
-/// A symbol that the image exports.
-struct Export<'a> {
-    name: &'a str,
-    kind: Kind,
-    /// Its place in the section of its kind.
-    offset: u64,
+/// Bytes of an entry in the tables of 64-bit ELF that the dynamic section describes.
+const SYMBOL: u64 = 24;
+const RELOCATION: u64 = 24;
+
+/// An image of which every place is decided and nothing is written.
+struct Image<'a> {
+    writer: Writer<'a>,
+    library: &'a Library,
+    exports: Exports<'a>,
+    names: Names,
+    sections: Sections,
+    places: Places,
+    reporter: SymbolIndex,
 }
 
-#[derive(Clone, Copy)]
-enum Kind {
-    Function { code: i32 },
-    Variable { size: u64 },
+/// Names in the string tables.
+struct Names {
+    device: StringId,
+    reporter: StringId,
+    soname: StringId,
+    node: Option<StringId>,
+    exports: Vec<StringId>,
+    rela: StringId,
+    text: StringId,
+    data: StringId,
 }
 
-/// The exports in the order that the GNU hash table wants, with the size of the variables.
-fn exports<'a>(library: &'a Library, implemented: &BTreeSet<String>, buckets: u32) -> (Vec<Export<'a>>, u64) {
-    let functions = library
-        .functions
-        .iter()
-        .filter(|(name, _)| !implemented.contains(*name))
-        .zip((0..).step_by(stub::STRIDE as usize))
-        .map(|((name, &code), offset)| Export { name, kind: Kind::Function { code }, offset });
-    let mut end = SLOT;
-    let variables = library
-        .variables
-        .iter()
-        .filter(|(name, _)| !implemented.contains(*name))
-        .map(|(name, &size)| {
-            let offset = end.next_multiple_of(VARIABLE_ALIGNMENT);
-            end = offset + size;
-            Export { name, kind: Kind::Variable { size }, offset }
-        });
-    let mut exports: Vec<_> = functions.chain(variables).collect();
-    exports.sort_by_key(|export| elf::gnu_hash(export.name.as_bytes()) % buckets);
-    (exports, end)
+/// Sections that others refer to.
+struct Sections {
+    dynsym: SectionIndex,
+    text: SectionIndex,
+    data: SectionIndex,
 }
 
-fn write(
-    library: &Library,
-    implemented: &BTreeSet<String>,
-    bytes: &mut Vec<u8>,
-) -> object::write::Result<()> {
-    let names = (library.functions.len() + library.variables.len()) as u32;
-    let buckets = (names / 4).max(1);
-    let bloom_words = (names / 8).next_power_of_two();
-    let (exports, data_size) = exports(library, implemented, buckets);
-    let functions = exports.iter().filter(|export| matches!(export.kind, Kind::Function { .. })).count();
-    let versioned = library.version.is_some();
+/// Addresses, in ascending order.
+struct Places {
+    gnu_hash: u64,
+    dynsym: u64,
+    dynstr: u64,
+    versym: u64,
+    verdef: u64,
+    rela: u64,
+    tables_end: u64,
+    text: u64,
+    text_end: u64,
+    dynamic: u64,
+    data: u64,
+    data_end: u64,
+}
 
-    let mut w = Writer::new(Endianness::Little, true, bytes);
-    let device = w.add_dynamic_string(DEVICE_SONAME.as_bytes());
-    let reporter = w.add_dynamic_string(UNSUPPORTED_FUNCTION.as_bytes());
-    let soname = w.add_dynamic_string(library.soname.as_bytes());
-    let node = library.version.as_ref().map(|node| (node, w.add_dynamic_string(node.as_bytes())));
-    let ids: Vec<StringId> =
-        exports.iter().map(|export| w.add_dynamic_string(export.name.as_bytes())).collect();
+impl<'a> Image<'a> {
+    fn reserve(
+        library: &'a Library,
+        exports: Exports<'a>,
+        bytes: &'a mut Vec<u8>,
+    ) -> object::write::Result<Self> {
+        let mut writer = Writer::new(Endianness::Little, true, bytes);
+        let w = &mut writer;
+        let names = Names {
+            device: w.add_dynamic_string(DEVICE_SONAME.as_bytes()),
+            reporter: w.add_dynamic_string(UNSUPPORTED_FUNCTION.as_bytes()),
+            soname: w.add_dynamic_string(library.soname.as_bytes()),
+            node: library
+                .version
+                .as_ref()
+                .map(|node| w.add_dynamic_string(node.as_bytes())),
+            exports: exports
+                .iter()
+                .map(|export| w.add_dynamic_string(export.name.as_bytes()))
+                .collect(),
+            rela: w.add_section_name(b".rela.dyn"),
+            text: w.add_section_name(b".text"),
+            data: w.add_section_name(b".data"),
+        };
+        let sections = reserve_sections(w, library);
+        w.reserve_file_header();
+        w.reserve_program_headers(if exports.functions() == 0 { 4 } else { 5 });
+        let gnu_hash = w.reserve_gnu_hash(exports.bloom_words(), exports.buckets(), exports.len());
+        let reporter = w.reserve_dynamic_symbol_index();
+        for _ in exports.iter() {
+            w.reserve_dynamic_symbol_index();
+        }
+        let dynsym = w.reserve_dynsym();
+        let dynstr = w.reserve_dynstr()?;
+        let (versym, verdef, tags) = match library.version {
+            Some(_) => (w.reserve_gnu_versym(), w.reserve_gnu_verdef(2, 2), 14),
+            None => (0, 0, 11),
+        };
+        let rela = w.reserve_relocations(1, true);
+        let tables_end = w.reserved_len();
+        let text = w.reserve(exports.functions() * stub::STRIDE, PAGE);
+        let text_end = w.reserved_len();
+        w.reserve(0, PAGE);
+        let dynamic = w.reserve_dynamic(tags);
+        let data = w.reserve(exports.data_size(), exports::VARIABLE_ALIGNMENT);
+        let data_end = w.reserved_len();
+        w.reserve_shstrtab()?;
+        w.reserve_section_headers();
+        let places = Places {
+            gnu_hash,
+            dynsym,
+            dynstr,
+            versym,
+            verdef,
+            rela,
+            tables_end,
+            text,
+            text_end,
+            dynamic,
+            data,
+            data_end,
+        };
+        Ok(Self {
+            writer,
+            library,
+            exports,
+            names,
+            sections,
+            places,
+            reporter,
+        })
+    }
+}
 
-    // Sections, in the order in which they lie.
+/// The sections, in the order in which they lie.
+fn reserve_sections(w: &mut Writer<'_>, library: &Library) -> Sections {
     w.reserve_null_section_index();
     w.reserve_gnu_hash_section_index();
-    let dynsym_section = w.reserve_dynsym_section_index();
+    let dynsym = w.reserve_dynsym_section_index();
     w.reserve_dynstr_section_index();
-    if versioned {
+    if library.version.is_some() {
         w.reserve_gnu_versym_section_index();
         w.reserve_gnu_verdef_section_index();
     }
-    let rela_name = w.add_section_name(b".rela.dyn");
     w.reserve_section_index();
-    let text_name = w.add_section_name(b".text");
-    let text_section = w.reserve_section_index();
+    let text = w.reserve_section_index();
     w.reserve_dynamic_section_index();
-    let data_name = w.add_section_name(b".data");
-    let data_section = w.reserve_section_index();
+    let data = w.reserve_section_index();
     w.reserve_shstrtab_section_index();
-
-    // Addresses.
-    let segments = if functions == 0 { 4 } else { 5 };
-    let tags = if versioned { 14 } else { 11 };
-    w.reserve_file_header();
-    w.reserve_program_headers(segments);
-    let gnu_hash = w.reserve_gnu_hash(bloom_words, buckets, exports.len() as u32);
-    let reporter_symbol = w.reserve_dynamic_symbol_index();
-    for _ in &exports {
-        w.reserve_dynamic_symbol_index();
-    }
-    let dynsym = w.reserve_dynsym();
-    let dynstr = w.reserve_dynstr()?;
-    let (versym, verdef) = if versioned {
-        (w.reserve_gnu_versym(), w.reserve_gnu_verdef(2, 2))
-    } else {
-        (0, 0)
-    };
-    let rela = w.reserve_relocations(1, true);
-    let tables_end = w.reserved_len();
-    let text_size = functions as u64 * stub::STRIDE;
-    let text = w.reserve(text_size, PAGE);
-    let writable = w.reserve(0, PAGE);
-    let dynamic = w.reserve_dynamic(tags);
-    let data = w.reserve(data_size, VARIABLE_ALIGNMENT);
-    let writable_end = w.reserved_len();
-    w.reserve_shstrtab()?;
-    w.reserve_section_headers();
-
-    w.write_file_header(&FileHeader {
-        e_type: elf::ET_DYN,
-        e_machine: elf::EM_X86_64,
-        ..FileHeader::default()
-    })?;
-    w.write_align_program_headers();
-    let load = |p_flags, start: u64, end: u64| ProgramHeader {
-        p_type: elf::PT_LOAD,
-        p_flags,
-        p_offset: start,
-        p_vaddr: start,
-        p_paddr: start,
-        p_filesz: end - start,
-        p_memsz: end - start,
-        p_align: PAGE,
-    };
-    w.write_program_header(&load(elf::PF_R, 0, tables_end));
-    if functions > 0 {
-        w.write_program_header(&load(elf::PF_R | elf::PF_X, text, text + text_size));
-    }
-    w.write_program_header(&load(elf::PF_R | elf::PF_W, writable, writable_end));
-    w.write_program_header(&ProgramHeader {
-        p_type: elf::PT_DYNAMIC,
-        p_align: 8,
-        ..load(elf::PF_R | elf::PF_W, dynamic, data)
-    });
-    w.write_program_header(&ProgramHeader {
-        p_type: elf::PT_GNU_STACK,
-        p_align: 16,
-        ..load(elf::PF_R | elf::PF_W, 0, 0)
-    });
-
-    let first_export = reporter_symbol.0 + 1;
-    w.write_gnu_hash(first_export, 6, bloom_words, buckets, exports.len() as u32, |index| {
-        elf::gnu_hash(exports[index as usize].name.as_bytes())
-    });
-    w.write_null_dynamic_symbol();
-    w.write_dynamic_symbol(&Sym {
-        section: None,
-        st_name: w.dynamic_string_offset(Some(reporter)),
-        st_info: elf::STB_GLOBAL | elf::STT_FUNC,
-        st_other: elf::SymbolOther(0),
-        st_shndx: elf::SHN_UNDEF,
-        st_value: 0,
-        st_size: 0,
-    });
-    for (export, id) in exports.iter().zip(&ids) {
-        let (section, kind, base, size) = match export.kind {
-            Kind::Function { .. } => (text_section, elf::STT_FUNC, text, stub::STRIDE),
-            Kind::Variable { size } => (data_section, elf::STT_OBJECT, data, size),
-        };
-        w.write_dynamic_symbol(&Sym {
-            section: Some(section.0),
-            st_name: w.dynamic_string_offset(Some(*id)),
-            st_info: elf::STB_GLOBAL | kind,
-            st_other: elf::SymbolOther(0),
-            st_shndx: elf::SHN_UNDEF,
-            st_value: base + export.offset,
-            st_size: size,
-        });
-    }
-    w.write_dynstr();
-    if let Some((node, node_id)) = node {
-        w.write_null_gnu_versym();
-        w.write_gnu_versym(elf::VER_NDX_GLOBAL.into());
-        for _ in &exports {
-            w.write_gnu_versym(NODE.into());
-        }
-        w.write_align_gnu_verdef();
-        let definition = |flags, index, name: &str, offset| Verdef {
-            version: elf::VER_DEF_CURRENT,
-            flags,
-            index,
-            aux_count: 1,
-            name: offset,
-            hash: elf::hash(name.as_bytes()),
-        };
-        let base_name = w.dynamic_string_offset(Some(soname));
-        w.write_gnu_verdef(&definition(elf::VER_FLG_BASE, elf::VER_NDX_GLOBAL, &library.soname, base_name));
-        let node_name = w.dynamic_string_offset(Some(node_id));
-        w.write_gnu_verdef(&definition(elf::VersionFlags(0), NODE, node, node_name));
-    }
-    w.write_align_relocation();
-    w.write_relocation(
-        true,
-        &Rel {
-            r_offset: data,
-            r_sym: reporter_symbol.0,
-            r_type: elf::R_X86_64_GLOB_DAT,
-            r_addend: 0,
-        },
-    );
-
-    w.pad_until(text);
-    let library_name = dynstr + u64::from(w.dynamic_string_offset(Some(soname)));
-    let mut stubs: Vec<Stub> = exports
-        .iter()
-        .zip(&ids)
-        .filter_map(|(export, id)| match export.kind {
-            Kind::Variable { .. } => None,
-            Kind::Function { code } => Some(Stub {
-                at: text + export.offset,
-                function: dynstr + u64::from(w.dynamic_string_offset(Some(*id))),
-                library: library_name,
-                reporter_slot: data,
-                code,
-            }),
-        })
-        .collect();
-    stubs.sort_by_key(|stub| stub.at);
-    for stub in &stubs {
-        w.write(&stub.encode());
-    }
-
-    w.pad_until(writable);
-    w.write_align_dynamic();
-    w.write_dynamic_string(elf::DT_NEEDED, device)?;
-    w.write_dynamic_string(elf::DT_SONAME, soname)?;
-    w.write_dynamic(elf::DT_GNU_HASH, gnu_hash)?;
-    w.write_dynamic(elf::DT_STRTAB, dynstr)?;
-    w.write_dynamic(elf::DT_SYMTAB, dynsym)?;
-    w.write_dynamic(elf::DT_STRSZ, w.dynstr_len().into())?;
-    w.write_dynamic(elf::DT_SYMENT, 24)?;
-    w.write_dynamic(elf::DT_RELA, rela)?;
-    w.write_dynamic(elf::DT_RELASZ, 24)?;
-    w.write_dynamic(elf::DT_RELAENT, 24)?;
-    if versioned {
-        w.write_dynamic(elf::DT_VERSYM, versym)?;
-        w.write_dynamic(elf::DT_VERDEF, verdef)?;
-        w.write_dynamic(elf::DT_VERDEFNUM, 2)?;
-    }
-    w.write_dynamic(elf::DT_NULL, 0)?;
-    w.pad_until(data + data_size);
-
-    w.write_shstrtab();
-    w.write_null_section_header();
-    w.write_gnu_hash_section_header(gnu_hash);
-    w.write_dynsym_section_header(dynsym, 1);
-    w.write_dynstr_section_header(dynstr);
-    w.write_gnu_versym_section_header(versym);
-    w.write_gnu_verdef_section_header(verdef);
-    let rela_name = w.section_name_offset(Some(rela_name));
-    let text_name = w.section_name_offset(Some(text_name));
-    let data_name = w.section_name_offset(Some(data_name));
-    let section = |sh_name, sh_type, sh_flags, start: u64, sh_size| SectionHeader {
-        sh_name,
-        sh_type,
-        sh_flags,
-        sh_addr: start,
-        sh_offset: start,
-        sh_size,
-        sh_link: 0,
-        sh_info: 0,
-        sh_addralign: 16,
-        sh_entsize: 0,
-    };
-    w.write_section_header(&SectionHeader {
-        sh_link: dynsym_section.0,
-        sh_addralign: 8,
-        sh_entsize: 24,
-        ..section(rela_name, elf::SHT_RELA, elf::SHF_ALLOC, rela, 24)
-    });
-    w.write_section_header(&section(
-        text_name,
-        elf::SHT_PROGBITS,
-        elf::SHF_ALLOC | elf::SHF_EXECINSTR,
-        text,
-        text_size,
-    ));
-    w.write_dynamic_section_header(dynamic);
-    w.write_section_header(&section(
-        data_name,
-        elf::SHT_PROGBITS,
-        elf::SHF_ALLOC | elf::SHF_WRITE,
-        data,
-        data_size,
-    ));
-    w.write_shstrtab_section_header();
-    Ok(())
+    Sections { dynsym, text, data }
 }

@@ -52,7 +52,13 @@ mod tests {
 
     #[test]
     fn distances_are_relative_to_the_end_of_each_instruction() {
-        let stub = Stub { at: 0x1000, function: 0x200, library: 0x210, reporter_slot: 0x3000, code: -2 };
+        let stub = Stub {
+            at: 0x1000,
+            function: 0x200,
+            library: 0x210,
+            reporter_slot: 0x3000,
+            code: -2,
+        };
         let code = stub.encode();
         assert_eq!(code.len() as u64, STRIDE);
         let distance = |at: usize| i32::from_le_bytes(code[at..at + 4].try_into().unwrap());

@@ -54,7 +54,7 @@ pub(crate) fn of_torch(site_packages: &Path) -> Result<BTreeSet<Need>> {
 fn collect(bytes: &[u8], by: &str, needs: &mut BTreeSet<Need>) -> Result<()> {
     let file = ElfFile64::<Endianness>::parse(bytes)?;
     let dynamic = file.elf_dynamic_table()?;
-    for entry in dynamic.iter() {
+    for entry in &dynamic {
         if entry.tag == elf::DT_NEEDED {
             let soname = String::from_utf8(dynamic.string(entry)?.to_vec())?;
             if is_nvidia(&soname) {

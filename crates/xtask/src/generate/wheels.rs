@@ -100,7 +100,7 @@ fn exports(bytes: &[u8], source: String) -> Result<Option<Exports>> {
     let file = ElfFile64::<Endianness>::parse(bytes)?;
     let dynamic = file.elf_dynamic_table()?;
     let mut soname = None;
-    for entry in dynamic.iter() {
+    for entry in &dynamic {
         if entry.tag == elf::DT_SONAME {
             soname = Some(String::from_utf8(dynamic.string(entry)?.to_vec())?);
         }

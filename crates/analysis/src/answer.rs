@@ -27,7 +27,13 @@ pub(crate) struct Evidence<'a> {
 impl Evidence<'_> {
     pub(crate) fn answer(&self) -> (Answer, Vec<Reason>) {
         if let Some(oom) = self.oom.filter(|oom| !oom.survived) {
-            let text = format!("PyTorch ran out of memory in phase {}", oom.phase);
+            let text = match oom.step {
+                0 => format!("PyTorch ran out of memory in phase {}", oom.phase),
+                step => format!(
+                    "PyTorch ran out of memory in phase {} of step {step}",
+                    oom.phase
+                ),
+            };
             return (
                 Answer::DoesNotFit,
                 vec![reason(ReasonKind::OutOfMemory, text)],

@@ -128,7 +128,7 @@ fn record() -> impl Strategy<Value = Record> {
 proptest! {
     #[test]
     fn every_profile_has_a_verdict_whose_roles_add_up(
-        records in prop::collection::vec(record(), 0..60),
+        records in prop::collection::vec(record(), 0..120),
         exit_code in prop::option::of(-1..3_i32),
     ) {
         let mut profile = profile("");

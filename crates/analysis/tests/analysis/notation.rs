@@ -120,7 +120,7 @@ impl Writer {
         let (verb, rest) = action.split_once(' ').unwrap_or((action, ""));
         let words: Vec<&str> = rest.split_whitespace().collect();
         let option = |name: &str| words.iter().find_map(|word| word.strip_prefix(name));
-        let site = option("s=").map_or(0, |place| self.site(place));
+        let line = option("s=").map_or(0, |place| self.line(place));
         let module = option("m=").map_or(0, |path| self.module(path));
         match verb {
             "phase" => {
@@ -138,13 +138,13 @@ impl Writer {
                 self.next += size.next_multiple_of(512) + 512;
                 self.blocks.insert(words[0].to_owned(), (address, size));
                 self.allocated += size;
-                let event = self.event([address, size], [site, module]);
+                let event = self.event([address, size], [line, module]);
                 self.records.push(Record::Alloc(event));
             }
             "free" => {
                 let (address, size) = self.blocks[words[0]];
                 self.allocated -= size;
-                let event = self.event([address, size], [site, module]);
+                let event = self.event([address, size], [line, module]);
                 self.records.push(Record::Free(event));
             }
             "label" => {
@@ -166,6 +166,15 @@ impl Writer {
                     _ => Touch::HostToDevice,
                 },
             }),
+            _ => self.act_beside(verb, rest, [line, module]),
+        }
+    }
+
+    /// What is neither a block nor a phase.
+    fn act_beside(&mut self, verb: &str, rest: &str, [line, module]: [u32; 2]) {
+        let words: Vec<&str> = rest.split_whitespace().collect();
+        let option = |name: &str| words.iter().find_map(|word| word.strip_prefix(name));
+        match verb {
             "step" => {
                 self.records.push(Record::Step {
                     nanos: 0,
@@ -189,7 +198,7 @@ impl Writer {
                     device: self.device,
                     phase: self.phase.unwrap_or(Phase::Load),
                     step: self.step,
-                    site,
+                    site: line,
                     module,
                 }));
             }
@@ -208,7 +217,7 @@ impl Writer {
                     origin,
                     phase: Phase::Idle,
                     step: 0,
-                    site,
+                    site: line,
                     module,
                 }));
             }
@@ -219,7 +228,7 @@ impl Writer {
                     nanos: 0,
                     function,
                     library,
-                    site,
+                    site: line,
                 });
             }
             "note" => self.note(rest),
@@ -227,7 +236,7 @@ impl Writer {
         }
     }
 
-    fn event(&mut self, [address, size]: [u64; 2], [site, module]: [u32; 2]) -> AllocatorEvent {
+    fn event(&mut self, [address, size]: [u64; 2], [line, module]: [u32; 2]) -> AllocatorEvent {
         self.reserved = self.reserved.max(self.allocated.next_multiple_of(2 * MIB));
         self.step_peak = self.step_peak.max(self.allocated);
         AllocatorEvent {
@@ -239,7 +248,7 @@ impl Writer {
             device: self.device,
             phase: self.phase.unwrap_or(Phase::Load),
             step: self.step,
-            site,
+            site: line,
             module,
         }
     }
@@ -272,8 +281,8 @@ impl Writer {
         self.texts
     }
 
-    fn site(&mut self, place: &str) -> u32 {
-        let key = format!("site {place}");
+    fn line(&mut self, place: &str) -> u32 {
+        let key = format!("line {place}");
         if let Some(id) = self.ids.get(&key) {
             return *id;
         }

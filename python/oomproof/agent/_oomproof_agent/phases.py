@@ -94,12 +94,12 @@ class Phases:
         @functools.wraps(function)
         def wrapped(*args: Any, **kwargs: Any) -> Any:
             outermost = self._backwards == 0
-            try:
-                with self.backward(then_rest=then_rest):
+            with self.backward(then_rest=then_rest):
+                try:
                     result = function(*args, **kwargs)
-            except BaseException as error:
-                failed(error)
-                raise
+                except BaseException as error:
+                    failed(error)
+                    raise
             if outermost and then_rest:
                 for action in self.on_backward_end:
                     action()

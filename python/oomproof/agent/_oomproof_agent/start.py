@@ -99,6 +99,16 @@ class Agent:
         self.exits.watch()
 
     def _after_torch(self, torch: Any) -> None:
+        try:
+            self._watch_torch(torch)
+        except Exception as error:  # noqa: BLE001 - half of the hooks would give figures that look whole
+            failure.give_up(
+                self._settings,
+                f"torch {torch.__version__} could not be watched: {type(error).__name__}: {error}",
+                "oomproof supports torch 2.4 to 2.15",
+            )
+
+    def _watch_torch(self, torch: Any) -> None:
         self.device.note(
             kind="python",
             version=platform.python_version(),
@@ -108,12 +118,13 @@ class Agent:
         )
         if self._init_skip is not None:
             self._init_skip.install(self._settings, self.device.note)
-        self._watch_optimizers(torch)
+        self._watch_optimizers()
         if self._settings.get("labels", True):
             self._watch_labels(torch)
 
-    def _watch_optimizers(self, torch: Any) -> None:
-        optimizer = torch.optim.optimizer
+    def _watch_optimizers(self) -> None:
+        # The package hides its module of that name.
+        optimizer = importlib.import_module("torch.optim.optimizer")
         optimizer.register_optimizer_step_post_hook(self._optimizer_stepped)
         optimizer.Optimizer.__init__ = self.steps.wrap_init(optimizer.Optimizer.__init__)
         if not self._settings.get("labels", True):

@@ -1,0 +1,57 @@
+"""When a run may stop: peaks of steps in, a reason and a step out."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[3] / "python" / "oomproof" / "agent"))
+
+from _oomproof_agent.steady import Steady  # noqa: E402
+
+MIB = 1 << 20
+
+
+def check(peaks, expected, *, reserved=None, forward=False, steps=None, full=False):
+    steady = Steady(steps=steps, full=full)
+    reserved = reserved or [0] * len(peaks)
+    ended = steady.forward_ended if forward else steady.ended
+    found = (None, len(peaks))
+    for number, (peak, held) in enumerate(zip(peaks, reserved), start=1):
+        reason = ended(allocated=peak, reserved=held)
+        if reason is not None:
+            found = (reason, number)
+            break
+    assert found == expected
+
+
+RAGGED = [(number * 7 % 5 + 1) * MIB for number in range(50)]
+
+
+@pytest.mark.parametrize(
+    ("peaks", "expected", "settings"),
+    [
+        ([10, 20 * MIB, 20 * MIB, 20 * MIB], ("steady", 3), {}),
+        ([30 * MIB, 20 * MIB, 20 * MIB], ("steady", 3), {}),
+        ([10 * MIB, 10 * MIB], (None, 2), {}),
+        ([10 * MIB, 20 * MIB, 30 * MIB, 30 * MIB + 511], ("steady", 4), {}),
+        ([10 * MIB, 20 * MIB, 30 * MIB, 30 * MIB + 512], (None, 4), {}),
+        ([10 * MIB] * 4, ("steady", 4), {"reserved": [1, 2, 3, 3]}),
+        ([10 * MIB] * 4, (None, 4), {"reserved": [1, 2, 3, 4]}),
+        ([number * MIB for number in range(1, 50)], ("growing", 10), {}),
+        ([MIB + number * 512 for number in range(1, 50)], ("growing", 10), {}),
+        (RAGGED, ("varying", 30), {}),
+        ([0] * 50, (None, 50), {}),
+        ([MIB] * 50, (None, 50), {"full": True}),
+        ([MIB] * 50, ("steps", 1), {"steps": 1}),
+        (RAGGED, ("steps", 40), {"steps": 40}),
+        ([MIB] * 50, ("steady", 9), {"forward": True}),
+        ([number * MIB for number in range(1, 50)], (None, 49), {"forward": True}),
+        ([*(number * MIB for number in range(1, 20)), *[MIB] * 20], ("steady", 27), {"forward": True}),
+        ([MIB] * 50, ("steps", 2), {"forward": True, "steps": 2}),
+    ],
+)
+def test_stops(peaks, expected, settings):
+    check(peaks, expected, **settings)

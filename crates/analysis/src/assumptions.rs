@@ -1,6 +1,8 @@
 //! What had to be assumed, in sentences. One line of a script may read unknown values a million times, so reads are
 //! told once for each line and origin, and files once for all.
 
+use std::collections::{HashMap, HashSet};
+
 use oomproof_profile::{RunSettings, UnknownRead};
 use oomproof_units::Bytes;
 
@@ -16,7 +18,10 @@ pub(crate) fn assumptions(
     peak: Option<&Holding<'_>>,
 ) -> Vec<Assumption> {
     let mut found = unknown_values(timeline);
-    found.extend(timeline.notes.iter().filter_map(noted));
+    let mut told = HashSet::new();
+    let noted = timeline.notes.iter().filter_map(noted);
+    found.extend(noted.filter(|assumption| told.insert(assumption.clone())));
+    found.extend(skipped_init(timeline));
     found.extend(writes_redirected(timeline));
     found.extend(peak_varies(timeline));
     found.extend(peak.into_iter().filter_map(unexplained));
@@ -44,7 +49,7 @@ struct Reads {
 
 fn unknown_values(timeline: &Timeline) -> Vec<Assumption> {
     let mut groups: Vec<Reads> = Vec::new();
-    let mut index = std::collections::HashMap::new();
+    let mut index = HashMap::new();
     for read in &timeline.unknown_reads {
         let UnknownRead {
             site,
@@ -106,16 +111,6 @@ fn noted(note: &Note) -> Option<Assumption> {
             text: note.text("text")?.to_owned(),
             r#where: note.text("where").map(str::to_owned),
         }),
-        "skipped_init" => {
-            let size = Bytes::new(note.number("bytes")?);
-            let text = match note.number("tensors")? {
-                1 => format!("the initialization of 1 parameter ({size}) was skipped"),
-                tensors => {
-                    format!("the initialization of {tensors} parameters ({size}) was skipped")
-                }
-            };
-            Some(assumption("skipped_init", text))
-        }
         "compile" => Some(assumption(
             "compile",
             "the script compiles, so from then on memory is not attributed to source lines"
@@ -130,6 +125,24 @@ fn noted(note: &Note) -> Option<Assumption> {
         )),
         _ => None,
     }
+}
+
+fn skipped_init(timeline: &Timeline) -> Option<Assumption> {
+    let notes = || timeline.notes.iter().filter(|n| n.kind == "skipped_init");
+    let size: Bytes = notes()
+        .filter_map(|note| note.number("bytes"))
+        .map(Bytes::new)
+        .sum();
+    let tensors = notes()
+        .filter_map(|note| note.number("tensors"))
+        .fold(0, u64::saturating_add);
+    let parameters = match tensors {
+        0 => return None,
+        1 => "1 parameter".to_owned(),
+        tensors => format!("{tensors} parameters"),
+    };
+    let text = format!("the initialization of {parameters} ({size}) was skipped");
+    Some(assumption("skipped_init", text))
 }
 
 fn writes_redirected(timeline: &Timeline) -> Option<Assumption> {

@@ -89,6 +89,10 @@ impl<'a> Roles<'a> {
             // This backward pass was cut short, before an optimizer could say what it had made.
             Phase::Backward if self.parameter_sizes.contains(&block.size) => Role::Gradient,
             Phase::Backward => Role::Temporary,
+            // Cut short or still going on: what it made is in use by it.
+            Phase::Optimizer | Phase::Evaluation | Phase::Save if last.span == born.span => {
+                Role::Temporary
+            }
             Phase::Load | Phase::Forward | Phase::Optimizer | Phase::Evaluation | Phase::Save => {
                 Role::Unknown
             }

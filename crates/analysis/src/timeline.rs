@@ -23,7 +23,7 @@ pub(crate) struct Moment {
     pub(crate) backwards: u32,
 }
 
-/// One stay in a phase: from its begin to the begin of the next.
+/// One stay in a phase: from its begin to the begin of another. A step may end within it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Span {
     pub(crate) phase: Phase,
@@ -213,11 +213,10 @@ impl Timeline {
     }
 
     fn begin(&mut self, at: usize, phase: Phase, step: u32) {
-        self.spans.push(Span { phase });
-        self.phase = Some(phase);
         self.step = step;
-        if phase == Phase::Backward {
-            self.backwards = self.backwards.saturating_add(1);
+        if self.phase.replace(phase) != Some(phase) {
+            self.spans.push(Span { phase });
+            self.backwards += u32::from(phase == Phase::Backward);
         }
         for levels in self.devices.values_mut() {
             levels.enter(phase);

@@ -186,7 +186,7 @@ pub struct PhasePeak {
 }
 
 /// Something that was assumed because it could not be known.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Assumption {
     /// What sort of assumption it is; docs/verdict.md lists them.
     pub kind: String,

@@ -95,6 +95,15 @@ fn times_of_life_tell_the_rest() {
         "temporary 4",
     );
     check_roles("phase optimizer 1; alloc s 4MiB; phase idle", "unknown 4");
+    check_roles(
+        "phase evaluation 1; alloc cache 4MiB; step; phase evaluation 2; free cache",
+        "temporary 4",
+    );
+    check_roles(
+        "phase evaluation; alloc x 4MiB; oom 1GiB; phase idle; free x",
+        "temporary 4",
+    );
+    check_roles("alloc x 4MiB; oom 1GiB; free x", "unknown 4");
     check_roles("phase evaluation; alloc t 4MiB; free t", "temporary 4");
     check_roles(
         "phase evaluation; alloc cache 4MiB; phase idle",
@@ -479,7 +488,7 @@ fn assumptions() {
         "unknown_value read 4 bytes of unknown device memory (last written by k), 0x3f800000 was assumed []",
     );
     check_assumption(
-        r#"note {"kind":"skipped_init","tensors":12,"bytes":4194304}"#,
+        r#"note {"kind":"skipped_init","tensors":8,"bytes":3145728}; note {"kind":"skipped_init","tensors":4,"bytes":1048576}"#,
         "skipped_init the initialization of 12 parameters (4.00 MiB) was skipped []",
     );
     check_assumption(

@@ -104,7 +104,10 @@ fn share(sizes: &[Bytes]) -> Vec<usize> {
         return vec![0; sizes.len()];
     }
     let exact = |size: &Bytes| u128::from(size.get()) * CELLS as u128;
-    let mut cells: Vec<usize> = sizes.iter().map(|size| (exact(size) / total) as usize).collect();
+    let mut cells: Vec<usize> = sizes
+        .iter()
+        .map(|size| (exact(size) / total) as usize)
+        .collect();
     let mut by_remainder: Vec<usize> = (0..sizes.len()).collect();
     by_remainder.sort_by_key(|&at| std::cmp::Reverse(exact(&sizes[at]) % total));
     let left = CELLS - cells.iter().sum::<usize>();

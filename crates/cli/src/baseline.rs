@@ -75,7 +75,10 @@ impl FromStr for Tolerance {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let Some(percent) = text.trim().strip_suffix('%') else {
-            return text.parse().map(Self::Size).map_err(|error| format!("{error}; a percentage ends in %"));
+            return text
+                .parse()
+                .map(Self::Size)
+                .map_err(|error| format!("{error}; a percentage ends in %"));
         };
         percent
             .trim()
@@ -110,7 +113,9 @@ pub(crate) fn read(path: &Path) -> Result<Verdict, Failure> {
 
 /// Writes a verdict as a baseline; the file appears whole or not at all.
 pub(crate) fn write(path: &Path, verdict: &Verdict) -> Result<(), Failure> {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let folder = path
+        .parent()
+        .filter(|folder| !folder.as_os_str().is_empty());
     let written = || -> std::io::Result<()> {
         let mut file = tempfile::NamedTempFile::new_in(folder.unwrap_or(Path::new(".")))?;
         serde_json::to_writer_pretty(&mut file, verdict)?;
@@ -127,7 +132,11 @@ mod tests {
 
     fn check(text: &str, baseline: u64, most: u64) {
         let tolerance: Tolerance = text.parse().unwrap();
-        assert_eq!(tolerance.above(Bytes::new(baseline)), Bytes::new(most), "{text}");
+        assert_eq!(
+            tolerance.above(Bytes::new(baseline)),
+            Bytes::new(most),
+            "{text}"
+        );
     }
 
     #[test]

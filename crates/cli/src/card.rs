@@ -81,8 +81,10 @@ impl Card {
 pub(crate) fn card(typed: &CardArgs) -> Result<Card, Failure> {
     if let Some(memory) = typed.memory {
         if memory == Bytes::ZERO {
-            return Err(Failure::usage("no_memory", "a card with a memory of zero holds nothing")
-                .hint("give a size such as `--memory 24GiB`"));
+            return Err(
+                Failure::usage("no_memory", "a card with a memory of zero holds nothing")
+                    .hint("give a size such as `--memory 24GiB`"),
+            );
         }
         if memory > LARGEST {
             return Err(Failure::usage(
@@ -115,7 +117,9 @@ pub(crate) fn card(typed: &CardArgs) -> Result<Card, Failure> {
                 card.total()
             ),
         )
-        .hint("`--reserved-by-others` takes what `nvidia-smi` shows as used before the script starts"));
+        .hint(
+            "`--reserved-by-others` takes what `nvidia-smi` shows as used before the script starts",
+        ));
     }
     Ok(card)
 }
@@ -125,7 +129,7 @@ pub(crate) fn generic(total: Bytes) -> Result<Card, Failure> {
     let gpu = find(GENERIC).map_err(|unknown| unknown_gpu(&unknown))?;
     let mut card = Card::of_gpu(&gpu.with_memory(total));
     card.name = format!("generic card of {total}");
-    let (major, minor) = gpu.compute_capability;
+    let (major, minor) = gpu.device_settings().compute_capability;
     card.assumption = Some(format!(
         "the card has the {} architecture, compute capability {major}.{minor}, because only its memory was given",
         gpu.architecture.word()
@@ -142,8 +146,9 @@ pub(crate) fn unknown_gpu(unknown: &UnknownGpu) -> Failure {
     } else {
         failure.hint(format!("similar names: {}", near.join(", ")))
     };
-    failure
-        .hint("`oomproof gpus` lists all; `--memory SIZE` alone stands for a card that is not among them")
+    failure.hint(
+        "`oomproof gpus` lists all; `--memory SIZE` alone stands for a card that is not among them",
+    )
 }
 
 #[cfg(test)]
@@ -170,13 +175,22 @@ mod tests {
 
     fn check_refused(args: &CardArgs, id: &str) {
         let failure = card(args).unwrap_err();
-        assert_eq!((failure.id, failure.hints.is_empty()), (id, false), "{args:?}");
+        assert_eq!(
+            (failure.id, failure.hints.is_empty()),
+            (id, false),
+            "{args:?}"
+        );
     }
 
     #[test]
     fn cards_are_named_sized_or_both() {
         check(Some("rtx-4090"), None, "NVIDIA GeForce RTX 4090", None);
-        check(Some("rtx-4090"), Some(8), "NVIDIA GeForce RTX 4090", Some(8));
+        check(
+            Some("rtx-4090"),
+            Some(8),
+            "NVIDIA GeForce RTX 4090",
+            Some(8),
+        );
         check(None, Some(16), "generic card of 16.00 GiB", Some(16));
     }
 
@@ -185,8 +199,14 @@ mod tests {
         let gib = Bytes::from_gib;
         check_refused(&typed(None, None, Bytes::ZERO), "no_gpu");
         check_refused(&typed(None, Some(Bytes::ZERO), Bytes::ZERO), "no_memory");
-        check_refused(&typed(Some("rtx-4090"), Some(Bytes::ZERO), Bytes::ZERO), "no_memory");
-        check_refused(&typed(None, Some(gib(5000)), Bytes::ZERO), "too_much_memory");
+        check_refused(
+            &typed(Some("rtx-4090"), Some(Bytes::ZERO), Bytes::ZERO),
+            "no_memory",
+        );
+        check_refused(
+            &typed(None, Some(gib(5000)), Bytes::ZERO),
+            "too_much_memory",
+        );
         check_refused(&typed(None, Some(gib(8)), gib(8)), "no_memory_left");
         check_refused(&typed(Some("rtx-409"), None, Bytes::ZERO), "unknown_gpu");
     }

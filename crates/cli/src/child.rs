@@ -14,8 +14,8 @@ use std::time::{Duration, Instant};
 
 use oomproof_analysis::EndedBy;
 use rustix::process::{
-    Pid, Signal, WaitId, WaitIdOptions, WaitOptions, getpid, kill_process, set_child_subreaper, waitid,
-    waitpid,
+    Pid, Signal, WaitId, WaitIdOptions, WaitOptions, getpid, kill_process, set_child_subreaper,
+    waitid, waitpid,
 };
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -55,8 +55,11 @@ pub(crate) fn run(mut command: Command, timeout: Duration) -> io::Result<Ended> 
     let pid = child_pid(child.id());
     thread::spawn(move || {
         // The process stays a zombie until `child.wait()`, so that its id is not reused while we may still signal it.
-        while waitid(WaitId::Pid(pid), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT)
-            .is_err_and(|error| error == rustix::io::Errno::INTR)
+        while waitid(
+            WaitId::Pid(pid),
+            WaitIdOptions::EXITED | WaitIdOptions::NOWAIT,
+        )
+        .is_err_and(|error| error == rustix::io::Errno::INTR)
         {}
         let _ = sender.send(Event::Exited);
     });
@@ -160,7 +163,9 @@ fn end_orphans(others: &BTreeSet<i32>) {
         }
         let patience_ended = begun.elapsed() > ORPHAN_GRACE;
         for orphan in orphans {
-            let Some(pid) = Pid::from_raw(orphan) else { continue };
+            let Some(pid) = Pid::from_raw(orphan) else {
+                continue;
+            };
             if patience_ended {
                 let _ = kill_process(pid, Signal::KILL);
             } else if asked.insert(orphan) {
@@ -185,7 +190,8 @@ fn children() -> BTreeSet<i32> {
         .flatten()
         .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
         .filter(|id: &i32| {
-            fs::read_to_string(format!("/proc/{id}/stat")).is_ok_and(|stat| parent(&stat) == Some(me))
+            fs::read_to_string(format!("/proc/{id}/stat"))
+                .is_ok_and(|stat| parent(&stat) == Some(me))
         })
         .collect()
 }
@@ -209,7 +215,8 @@ mod tests {
 
     #[test]
     fn a_ladder_ends_with_its_strongest_signal() {
-        let mut ladder = Ladder::starting(Instant::now(), &[Signal::INT, Signal::TERM, Signal::KILL]);
+        let mut ladder =
+            Ladder::starting(Instant::now(), &[Signal::INT, Signal::TERM, Signal::KILL]);
         assert_eq!(ladder.climb(), Some(Signal::INT));
         ladder.hurry();
         assert_eq!(ladder.climb(), Some(Signal::KILL));

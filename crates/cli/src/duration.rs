@@ -24,7 +24,11 @@ pub(crate) fn parse(text: &str) -> Result<Duration, String> {
             "" | "s" | "sec" => 1,
             "m" | "min" => 60,
             "h" => 3600,
-            _ => return Err(format!("`{unit}` in `{text}` is not a unit of time: s, m and h are")),
+            _ => {
+                return Err(format!(
+                    "`{unit}` in `{text}` is not a unit of time: s, m and h are"
+                ));
+            }
         };
         seconds = number
             .checked_mul(factor)
@@ -64,10 +68,22 @@ mod tests {
     #[test]
     fn refuses_the_rest() {
         check_error("0", "a duration of zero leaves no time to run");
-        check_error("", "a duration is a number and a unit, such as `90s`, `10m` or `1h30m`");
-        check_error("soon", "`soon` is not a duration such as `90s`, `10m` or `1h30m`");
-        check_error("-5s", "`-5s` is not a duration such as `90s`, `10m` or `1h30m`");
-        check_error("3 days", "`days` in `3 days` is not a unit of time: s, m and h are");
+        check_error(
+            "",
+            "a duration is a number and a unit, such as `90s`, `10m` or `1h30m`",
+        );
+        check_error(
+            "soon",
+            "`soon` is not a duration such as `90s`, `10m` or `1h30m`",
+        );
+        check_error(
+            "-5s",
+            "`-5s` is not a duration such as `90s`, `10m` or `1h30m`",
+        );
+        check_error(
+            "3 days",
+            "`days` in `3 days` is not a unit of time: s, m and h are",
+        );
         check_error("99999999h", "`99999999h` is longer than a year");
     }
 }

@@ -45,10 +45,14 @@ impl Failure {
 
     /// A file or folder could not be read or written.
     pub(crate) fn io(doing: impl Display, path: &Path, error: &std::io::Error) -> Self {
-        let failure = Self::environment("io", format!("cannot {doing} {}: {}", path.display(), reason(error)));
+        let failure = Self::environment(
+            "io",
+            format!("cannot {doing} {}: {}", path.display(), reason(error)),
+        );
         match error.kind() {
-            std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => failure
-                .hint("free some space, or set TMPDIR to a folder on a disk that has some"),
+            std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => {
+                failure.hint("free some space, or set TMPDIR to a folder on a disk that has some")
+            }
             std::io::ErrorKind::PermissionDenied | std::io::ErrorKind::ReadOnlyFilesystem => {
                 failure.hint("set TMPDIR to a folder that you can write to")
             }

@@ -18,5 +18,9 @@ fn home_of(variable: &str, below_home: &str) -> Option<PathBuf> {
     env::var_os(variable)
         .map(PathBuf::from)
         .filter(|path| path.is_absolute())
-        .or_else(|| env::home_dir().filter(|home| home.is_absolute()).map(|home| home.join(below_home)))
+        .or_else(|| {
+            env::home_dir()
+                .filter(|home| home.is_absolute())
+                .map(|home| home.join(below_home))
+        })
 }

@@ -103,7 +103,8 @@ struct RunFolder {
 impl RunFolder {
     fn new() -> Result<Self, Failure> {
         let place = env::temp_dir();
-        let failed = |error: &std::io::Error| Failure::io("make a folder for the run in", &place, error);
+        let failed =
+            |error: &std::io::Error| Failure::io("make a folder for the run in", &place, error);
         let folder = tempfile::Builder::new()
             .prefix("oomproof-")
             .tempdir()
@@ -133,14 +134,19 @@ pub(crate) fn launch(launch: &Launch) -> Result<Outcome, Failure> {
         run.folder.path(),
     )?;
     let settings = settings(launch, &run, standins)?;
-    let text = serde_json::to_vec_pretty(&settings)
-        .map_err(|error| Failure::environment("io", format!("the settings cannot be written: {error}")))?;
+    let text = serde_json::to_vec_pretty(&settings).map_err(|error| {
+        Failure::environment("io", format!("the settings cannot be written: {error}"))
+    })?;
     fs::write(&run.settings, text).map_err(|error| Failure::io("write", &run.settings, &error))?;
 
     let ended = child::run(command(launch, &run)?, launch.timeout).map_err(|error| {
         Failure::environment(
             "no_python",
-            format!("`{}` cannot be started: {}", launch.python.path.display(), reason(&error)),
+            format!(
+                "`{}` cannot be started: {}",
+                launch.python.path.display(),
+                reason(&error)
+            ),
         )
     })?;
     judge(launch, run, &settings, &ended)
@@ -149,7 +155,8 @@ pub(crate) fn launch(launch: &Launch) -> Result<Outcome, Failure> {
 fn command(launch: &Launch, run: &RunFolder) -> Result<Command, Failure> {
     let agent = &launch.resources.agent;
     let inherited = env::var_os("PYTHONPATH").filter(|path| !path.is_empty());
-    let paths = std::iter::once(agent.clone()).chain(inherited.iter().flat_map(|path| env::split_paths(path)));
+    let paths = std::iter::once(agent.clone())
+        .chain(inherited.iter().flat_map(|path| env::split_paths(path)));
     let python_path = env::join_paths(paths).map_err(|_| {
         Failure::environment(
             "incomplete_installation",
@@ -205,7 +212,12 @@ fn settings(launch: &Launch, run: &RunFolder, standins: PathBuf) -> Result<RunSe
     })
 }
 
-fn judge(launch: &Launch, run: RunFolder, settings: &RunSettings, ended: &Ended) -> Result<Outcome, Failure> {
+fn judge(
+    launch: &Launch,
+    run: RunFolder,
+    settings: &RunSettings,
+    ended: &Ended,
+) -> Result<Outcome, Failure> {
     let found = profile_file::of_process(&run.profiles, ended.pid)?;
     let path = match found {
         Some(path) => path,
@@ -237,8 +249,8 @@ fn judge(launch: &Launch, run: RunFolder, settings: &RunSettings, ended: &Ended)
         )
     };
     let profile = Profile::read(&bytes).map_err(|error| refused(error.to_string()))?;
-    let verdict =
-        Verdict::from_profile(&profile, &circumstances).map_err(|error| refused(error.to_string()))?;
+    let verdict = Verdict::from_profile(&profile, &circumstances)
+        .map_err(|error| refused(error.to_string()))?;
     let code = verdict.exit_code(&circumstances);
     Ok(Outcome { verdict, code })
 }
@@ -260,7 +272,9 @@ fn circumstances(launch: &Launch, ended: &Ended) -> Circumstances {
 fn keep(launch: &Launch, run: RunFolder, path: &Path, ended: &Ended) -> Result<PathBuf, Failure> {
     let target = match &launch.profile {
         Some(named) => Some(named.clone()),
-        None => folders::profiles().map(|folder| folder.join(profile_name(&launch.name, ended.pid))),
+        None => {
+            folders::profiles().map(|folder| folder.join(profile_name(&launch.name, ended.pid)))
+        }
     };
     let moved = match &target {
         Some(target) => profile_file::move_to(path, target),
@@ -271,7 +285,8 @@ fn keep(launch: &Launch, run: RunFolder, path: &Path, ended: &Ended) -> Result<P
         (Err(error), target) => {
             // The profile is worth more than a tidy temporary folder.
             let folder = run.folder.keep();
-            let where_to = target.map_or_else(String::new, |target| format!(" to {}", target.display()));
+            let where_to =
+                target.map_or_else(String::new, |target| format!(" to {}", target.display()));
             crate::printer::say(&format!(
                 "the profile cannot be moved{where_to}: {}; it stays in {}",
                 reason(&error),
@@ -286,10 +301,19 @@ fn keep(launch: &Launch, run: RunFolder, path: &Path, ended: &Ended) -> Result<P
 
 /// `train-1796047112-4242.oomprofile`.
 fn profile_name(script: &str, pid: u32) -> String {
-    let stem = Path::new(script).file_stem().unwrap_or_default().to_string_lossy();
+    let stem = Path::new(script)
+        .file_stem()
+        .unwrap_or_default()
+        .to_string_lossy();
     let stem: String = stem
         .chars()
-        .map(|c| if c.is_alphanumeric() || "-_.".contains(c) { c } else { '-' })
+        .map(|c| {
+            if c.is_alphanumeric() || "-_.".contains(c) {
+                c
+            } else {
+                '-'
+            }
+        })
         .collect();
     let stem = stem.trim_matches(['-', '.']);
     let stem = if stem.is_empty() { "script" } else { stem };

@@ -16,8 +16,12 @@ pub(crate) fn data(text: &str) -> Result<(), Failure> {
 
 /// Data for programs.
 pub(crate) fn json(value: &impl Serialize) -> Result<(), Failure> {
-    let mut text = serde_json::to_string(value)
-        .map_err(|error| Failure::environment("io", format!("the result cannot be written as JSON: {error}")))?;
+    let mut text = serde_json::to_string(value).map_err(|error| {
+        Failure::environment(
+            "io",
+            format!("the result cannot be written as JSON: {error}"),
+        )
+    })?;
     text.push('\n');
     outcome(io::stdout().write_all(text.as_bytes()))
 }
@@ -41,12 +45,19 @@ pub(crate) fn say(text: &str) {
 
 /// Why a verb could not do its work.
 pub(crate) fn failure(failure: &Failure) {
-    let mut text = format!("{} {}\n", "error:".color(AnsiColors::Red).bold(), failure.text);
+    let mut text = format!(
+        "{} {}\n",
+        "error:".color(AnsiColors::Red).bold(),
+        failure.text
+    );
     if !failure.hints.is_empty() {
         text.push('\n');
     }
     for hint in &failure.hints {
-        text.push_str(&format!("{} {hint}\n", "hint:".color(AnsiColors::Cyan).bold()));
+        text.push_str(&format!(
+            "{} {hint}\n",
+            "hint:".color(AnsiColors::Cyan).bold()
+        ));
     }
     let _ = anstream::stderr().write_all(text.as_bytes());
 }

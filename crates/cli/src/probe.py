@@ -47,7 +47,7 @@ def torch():
 
 
 sys.path[:] = [folder for folder in sys.path if folder]
-answer = {"version": list(sys.version_info[:3]), "executable": sys.executable}
+answer = {"version": list(sys.version_info[:3])}
 if sys.version_info >= (3, 9):
     answer["torch"] = torch()
 print(json.dumps(answer))

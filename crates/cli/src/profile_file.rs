@@ -26,7 +26,10 @@ pub(crate) fn of_process(folder: &Path, pid: u32) -> Result<Option<PathBuf>, Fai
     let mut found: Vec<(u64, PathBuf)> = entries
         .flatten()
         .map(|entry| entry.path())
-        .filter(|path| path.extension().is_some_and(|extension| extension == EXTENSION))
+        .filter(|path| {
+            path.extension()
+                .is_some_and(|extension| extension == EXTENSION)
+        })
         .filter_map(|path| {
             let header = header(&path).ok()?;
             let at = layout::COUNTERS + 8 * layout::counter::PEAK_RESERVED;
@@ -38,7 +41,11 @@ pub(crate) fn of_process(folder: &Path, pid: u32) -> Result<Option<PathBuf>, Fai
 }
 
 /// A profile of a process that never used the device.
-pub(crate) fn write_empty(folder: &Path, pid: u32, settings: &RunSettings) -> Result<PathBuf, Failure> {
+pub(crate) fn write_empty(
+    folder: &Path,
+    pid: u32,
+    settings: &RunSettings,
+) -> Result<PathBuf, Failure> {
     let path = folder.join(format!("{pid}.{EXTENSION}"));
     fs::write(&path, layout::new_header(u64::from(pid)))
         .map_err(|error| Failure::io("write", &path, &error))?;
@@ -142,7 +149,11 @@ mod tests {
         let large = profile(folder.path(), 4, 1 << 40);
         fs::write(folder.path().join("5.oomprofile"), "short").unwrap();
         let check = |pid, expected: &Path| {
-            assert_eq!(of_process(folder.path(), pid).unwrap().as_deref(), Some(expected), "{pid}");
+            assert_eq!(
+                of_process(folder.path(), pid).unwrap().as_deref(),
+                Some(expected),
+                "{pid}"
+            );
         };
         check(3, &small);
         check(4, &large);
@@ -169,7 +180,10 @@ mod tests {
                 other => panic!("{other:?}"),
             })
             .collect();
-        assert_eq!(notes, [r#"{"kind":"a"}"#, r#"{"kind":"b"}"#, r#"{"kind":"c"}"#]);
+        assert_eq!(
+            notes,
+            [r#"{"kind":"a"}"#, r#"{"kind":"b"}"#, r#"{"kind":"c"}"#]
+        );
     }
 
     #[test]
@@ -186,7 +200,11 @@ mod tests {
         };
         check(0, 0, "the first training step");
         check(1, 1, "the end of phase forward in step 1");
-        check(4, 0, "the end of phase evaluation, before the first training step");
+        check(
+            4,
+            0,
+            "the end of phase evaluation, before the first training step",
+        );
         check(6, 3, "the next training step, after step 3");
         check(99, 3, "the first training step");
     }

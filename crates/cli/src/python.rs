@@ -20,8 +20,6 @@ const PROBE: &str = include_str!("probe.py");
 pub(crate) struct Probe {
     /// Major, minor and patch version of Python.
     pub version: (u32, u32, u32),
-    /// The real path of the interpreter.
-    pub executable: PathBuf,
     /// What was found of torch; absent when it is not installed, and for a Python too old to ask.
     #[serde(default)]
     pub torch: Option<TorchProbe>,
@@ -94,7 +92,10 @@ pub(crate) fn find(named: Option<&Path>, path: Option<&OsStr>) -> Result<PathBuf
 fn no_interpreter(path: &Path) -> Failure {
     Failure::environment(
         "no_python",
-        format!("`{}` is not a Python interpreter that can be started", path.display()),
+        format!(
+            "`{}` is not a Python interpreter that can be started",
+            path.display()
+        ),
     )
     .hint("`--python` takes an interpreter, its name in PATH, or the folder of an environment")
 }
@@ -135,10 +136,16 @@ pub(crate) fn probe(path: &Path) -> Result<Probe, Failure> {
         .ok_or_else(|| {
             let failure = Failure::environment(
                 "no_python",
-                format!("`{}` does not answer as a Python does ({})", path.display(), output.status),
+                format!(
+                    "`{}` does not answer as a Python does ({})",
+                    path.display(),
+                    output.status
+                ),
             );
             match String::from_utf8_lossy(&output.stderr).lines().last() {
-                Some(line) if !line.trim().is_empty() => failure.hint(format!("it said: {}", line.trim())),
+                Some(line) if !line.trim().is_empty() => {
+                    failure.hint(format!("it said: {}", line.trim()))
+                }
                 _ => failure,
             }
         })
@@ -167,7 +174,11 @@ mod tests {
         fs::create_dir_all(at("c/python3")).unwrap();
         let check = |folders: &[&str], expected: Option<&str>| {
             let path = env::join_paths(folders.iter().map(|folder| at(folder))).unwrap();
-            assert_eq!(find(None, Some(&path)).ok(), expected.map(at), "{folders:?}");
+            assert_eq!(
+                find(None, Some(&path)).ok(),
+                expected.map(at),
+                "{folders:?}"
+            );
         };
         check(&["a", "b"], Some("a/python"));
         check(&["b", "a"], Some("b/python3"));
@@ -198,7 +209,7 @@ mod tests {
         let python = tree.path().join("python");
         fake(
             &python,
-            r#"echo hello; echo '{"version":[3,11,7],"executable":"/p","torch":{"version":"2.15.0+cu132","cuda":"13.2"}}'; echo bye"#,
+            r#"echo hello; echo '{"version":[3,11,7],"torch":{"version":"2.15.0+cu132","cuda":"13.2"}}'; echo bye"#,
         );
         let probe = probe(&python).unwrap();
         assert_eq!(probe.version, (3, 11, 7));

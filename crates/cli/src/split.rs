@@ -60,7 +60,10 @@ pub(crate) fn split(verb: &Command, args: &[OsString]) -> (Vec<OsString>, Option
         };
         if text == "-m" {
             let module = args.get(at + 1).cloned();
-            return (ours, module.and_then(|module| user(Target::Module(module), at + 2)));
+            return (
+                ours,
+                module.and_then(|module| user(Target::Module(module), at + 2)),
+            );
         }
         if let Some(module) = text.strip_prefix("-m")
             && !text.starts_with("--")
@@ -69,7 +72,10 @@ pub(crate) fn split(verb: &Command, args: &[OsString]) -> (Vec<OsString>, Option
         }
         if text == "--" {
             let script = args.get(at + 1).cloned();
-            return (ours, script.and_then(|script| user(Target::Script(script), at + 2)));
+            return (
+                ours,
+                script.and_then(|script| user(Target::Script(script), at + 2)),
+            );
         }
         if !text.starts_with('-') || text == "-" {
             return (ours, user(Target::Script(arg.clone()), at + 1));
@@ -94,7 +100,8 @@ fn takes_value(verb: &Command, option: &OsStr) -> bool {
             Some(long) => arg.get_long() == Some(long),
             None => {
                 let mut letters = text.chars().skip(1);
-                arg.get_short().is_some_and(|short| letters.next() == Some(short))
+                arg.get_short()
+                    .is_some_and(|short| letters.next() == Some(short))
                     && letters.next().is_none()
             }
         };
@@ -112,7 +119,11 @@ mod tests {
         let verb = Command::new("run")
             .arg(Arg::new("gpu").long("gpu").short('g'))
             .arg(Arg::new("json").long("json").action(ArgAction::SetTrue));
-        let words = |text: &str| text.split_whitespace().map(OsString::from).collect::<Vec<_>>();
+        let words = |text: &str| {
+            text.split_whitespace()
+                .map(OsString::from)
+                .collect::<Vec<_>>()
+        };
         let user = user.map(|(target, args)| UserCommand {
             target,
             args: words(args),
@@ -136,8 +147,16 @@ mod tests {
             "--gpu rtx-4090",
             Some((script("train.py"), "--gpu 3 --json -h -- x")),
         );
-        check("--gpu=a b.py -m x", "--gpu=a", Some((script("b.py"), "-m x")));
-        check("--json -g a b.py", "--json -g a", Some((script("b.py"), "")));
+        check(
+            "--gpu=a b.py -m x",
+            "--gpu=a",
+            Some((script("b.py"), "-m x")),
+        );
+        check(
+            "--json -g a b.py",
+            "--json -g a",
+            Some((script("b.py"), "")),
+        );
         check("-ga b.py", "-ga", Some((script("b.py"), "")));
         check("-- --odd.py -h", "", Some((script("--odd.py"), "-h")));
         check("- x", "", Some((script("-"), "x")));

@@ -74,7 +74,9 @@ fn is_complete(folder: &Path, files: &[(String, Vec<u8>)]) -> bool {
 
 fn publish(cache: &Path, folder: &Path, files: &[(String, Vec<u8>)]) -> io::Result<()> {
     fs::create_dir_all(cache)?;
-    let unfinished = tempfile::Builder::new().prefix(".unfinished-").tempdir_in(cache)?;
+    let unfinished = tempfile::Builder::new()
+        .prefix(".unfinished-")
+        .tempdir_in(cache)?;
     write(unfinished.path(), files)?;
     match fs::rename(unfinished.path(), folder) {
         // Another run was faster, or an incomplete folder is in the way.
@@ -87,7 +89,9 @@ fn publish(cache: &Path, folder: &Path, files: &[(String, Vec<u8>)]) -> io::Resu
 }
 
 fn write(folder: &Path, files: &[(String, Vec<u8>)]) -> io::Result<()> {
-    files.iter().try_for_each(|(name, content)| fs::write(folder.join(name), content))
+    files
+        .iter()
+        .try_for_each(|(name, content)| fs::write(folder.join(name), content))
 }
 
 #[cfg(test)]

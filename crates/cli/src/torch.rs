@@ -94,7 +94,12 @@ fn judge(torch: &TorchProbe) -> Result<Torch, Failure> {
     let unsupported = || {
         let known: Vec<String> = SUPPORTED
             .iter()
-            .map(|known| format!("{}.{} with CUDA {}", known.release.0, known.release.1, known.cuda_major))
+            .map(|known| {
+                format!(
+                    "{}.{} with CUDA {}",
+                    known.release.0, known.release.1, known.cuda_major
+                )
+            })
             .collect();
         Failure::environment(
             "unsupported_torch",
@@ -117,7 +122,10 @@ fn judge(torch: &TorchProbe) -> Result<Torch, Failure> {
         return Err(unsupported());
     };
     let library = |name: &str, official: &str| {
-        let pinned = torch.requires.iter().find_map(|requirement| pinned(requirement, name));
+        let pinned = torch
+            .requires
+            .iter()
+            .find_map(|requirement| pinned(requirement, name));
         packed(pinned.unwrap_or(official))
     };
     Ok(Torch {
@@ -140,7 +148,9 @@ fn numbers(version: &str) -> Vec<u32> {
     version
         .split('.')
         .map_while(|part| {
-            let digits = part.find(|c: char| !c.is_ascii_digit()).unwrap_or(part.len());
+            let digits = part
+                .find(|c: char| !c.is_ascii_digit())
+                .unwrap_or(part.len());
             part[..digits].parse().ok()
         })
         .collect()
@@ -163,7 +173,12 @@ fn packed(version: &str) -> u32 {
 mod tests {
     use super::*;
 
-    fn probe(version: &str, cuda: Option<&str>, hip: Option<&str>, requires: &[&str]) -> TorchProbe {
+    fn probe(
+        version: &str,
+        cuda: Option<&str>,
+        hip: Option<&str>,
+        requires: &[&str],
+    ) -> TorchProbe {
         TorchProbe {
             version: version.into(),
             cuda: cuda.map(Into::into),
@@ -174,7 +189,10 @@ mod tests {
 
     fn check(torch: &TorchProbe, expected: (u32, u32, u32)) {
         let torch = judge(torch).unwrap();
-        assert_eq!((torch.cuda_version, torch.cudnn_version, torch.nccl_version), expected);
+        assert_eq!(
+            (torch.cuda_version, torch.cudnn_version, torch.nccl_version),
+            expected
+        );
     }
 
     fn check_refused(version: &str, cuda: Option<&str>, hip: Option<&str>, id: &str) {
@@ -203,9 +221,18 @@ mod tests {
 
     #[test]
     fn without_metadata_those_of_the_official_wheels_are_taken() {
-        check(&probe("2.15.0", Some("13.2"), None, &[]), (13_020, 92_600, 23_007));
-        check(&probe("2.11.0+cu130", Some("13.0"), None, &[]), (13_000, 91_900, 22_809));
-        check(&probe("2.11.1+local.build", Some("13.0"), None, &[]), (13_000, 91_900, 22_809));
+        check(
+            &probe("2.15.0", Some("13.2"), None, &[]),
+            (13_020, 92_600, 23_007),
+        );
+        check(
+            &probe("2.11.0+cu130", Some("13.0"), None, &[]),
+            (13_000, 91_900, 22_809),
+        );
+        check(
+            &probe("2.11.1+local.build", Some("13.0"), None, &[]),
+            (13_000, 91_900, 22_809),
+        );
     }
 
     #[test]
@@ -217,7 +244,12 @@ mod tests {
         check_refused("2.1.0+cu121", Some("12.1"), None, "unsupported_torch");
         check_refused("2.11.0+cu128", Some("12.8"), None, "unsupported_torch");
         check_refused("2.15.0a0+git1234", Some("13.2"), None, "unsupported_torch");
-        check_refused("2.15.0.dev20260901+cu132", Some("13.2"), None, "unsupported_torch");
+        check_refused(
+            "2.15.0.dev20260901+cu132",
+            Some("13.2"),
+            None,
+            "unsupported_torch",
+        );
         check_refused("2.150.0", Some("13.2"), None, "unsupported_torch");
         check_refused("None", Some("13.2"), None, "unsupported_torch");
     }

@@ -4,7 +4,7 @@
 
 use std::fmt::{self, Write};
 
-use oomproof_analysis::{Answer, Estimate, Oom, Verdict};
+use oomproof_analysis::{Answer, Assumption, Estimate, Oom, Reason, ReasonKind, Verdict};
 use oomproof_profile::{Phase, Role};
 use oomproof_units::Bytes;
 use owo_colors::{AnsiColors, OwoColorize};
@@ -14,9 +14,20 @@ use crate::bar::{Glyphs, Part, bar};
 /// Most lines in a list of modules, source lines, assumptions or calls.
 const LONGEST_LIST: usize = 8;
 /// Width of the column of names.
-const NAMES: usize = 30;
+const NAMES: usize = 24;
 /// Width at which sentences are wrapped.
 const LINE: usize = 72;
+
+/// Kinds of assumptions on which the figure does not hang: they tell how it was found or shown.
+const HARMLESS: &[&str] = &[
+    "context_estimate",
+    "writes_redirected",
+    "skipped_init",
+    "compile",
+    "one_device_shown",
+    "allocation_not_recorded",
+    "release_not_recorded",
+];
 
 /// The verdict as text; whoever prints to something that is not a terminal strips the color.
 pub(crate) fn render(verdict: &Verdict, glyphs: Glyphs) -> String {
@@ -27,7 +38,9 @@ pub(crate) fn render(verdict: &Verdict, glyphs: Glyphs) -> String {
 
 fn write(out: &mut String, verdict: &Verdict, glyphs: Glyphs) -> fmt::Result {
     writeln!(out, "{}", first_line(verdict))?;
-    for reason in &verdict.reasons {
+    // The section on running out of memory says it better.
+    let told = |reason: &&Reason| reason.kind != ReasonKind::OutOfMemory;
+    for reason in verdict.reasons.iter().filter(told) {
         write_wrapped(out, "", &reason.text)?;
     }
     if let Some(oom) = &verdict.oom {
@@ -35,7 +48,12 @@ fn write(out: &mut String, verdict: &Verdict, glyphs: Glyphs) -> fmt::Result {
     }
     if verdict.peak.reserved_bytes != Bytes::ZERO {
         if verdict.oom.as_ref().is_none_or(|oom| oom.survived) {
-            write_bar(out, verdict, &verdict.peak.roles.iter().map(pair).collect::<Vec<_>>(), glyphs)?;
+            write_bar(
+                out,
+                verdict,
+                &verdict.peak.roles.iter().map(pair).collect::<Vec<_>>(),
+                glyphs,
+            )?;
         }
         write_figures(out, verdict)?;
         write_shares(out, verdict, glyphs)?;
@@ -57,52 +75,72 @@ pub(crate) fn first_line(verdict: &Verdict) -> String {
         Answer::DoesNotFit => "does not fit".color(AnsiColors::Red).bold().to_string(),
         Answer::Unknown => "unknown".color(AnsiColors::Yellow).bold().to_string(),
     };
-    let condition = match verdict.assumptions.len() {
+    let matters = |assumption: &&Assumption| !HARMLESS.contains(&assumption.kind.as_str());
+    let condition = match verdict.assumptions.iter().filter(matters).count() {
         0 => String::new(),
         1 => " on 1 assumption".to_owned(),
         count => format!(" on {count} assumptions"),
     };
     let card = format!("{} on {}", verdict.device.total_bytes, verdict.device.name);
     let peak = verdict.peak.allocated_bytes;
-    let process = format!("about {} with context", ranged(&verdict.peak.process_bytes));
+    let process = with_context(&verdict.peak.process_bytes);
     let fatal = verdict.oom.as_ref().filter(|oom| !oom.survived);
     let text = match (verdict.verdict, fatal) {
         (Answer::DoesNotFit, Some(oom)) => {
-            format!("out of memory in {} with {peak} allocated of {card}", moment(oom.phase, oom.step))
+            format!(
+                "out of memory in {}, with {peak} allocated of {card}",
+                moment(oom.phase, oom.step)
+            )
         }
-        (Answer::DoesNotFit, None) => format!("{process} is above the {card}; peak {peak} allocated"),
+        (Answer::DoesNotFit, None) => {
+            format!("{process} is above the {card}; peak {peak} allocated")
+        }
         (Answer::Unknown, _) if verdict.peak.reserved_bytes == Bytes::ZERO => {
             format!("no memory of {} was used", verdict.device.name)
         }
         (Answer::Unknown, _) => format!("at least {peak} of {card} (allocated), {process}"),
-        (Answer::Fits | Answer::Tight, _) => format!("peak {peak} of {card} (allocated), {process}"),
+        (Answer::Fits | Answer::Tight, _) => {
+            format!("peak {peak} of {card} (allocated), {process}")
+        }
     };
     format!("{word}{condition}: {text}")
 }
 
-fn ranged(estimate: &Estimate) -> String {
-    if estimate.low == estimate.high {
-        return estimate.likely.to_string();
+fn with_context(process: &Estimate) -> String {
+    let Estimate { low, likely, high } = process;
+    if low == high {
+        return format!("about {likely} with context");
     }
-    format!("{} ({} to {})", estimate.likely, estimate.low, estimate.high)
+    format!("about {likely} with context ({low} to {high})")
 }
 
 fn moment(phase: Phase, step: u32) -> String {
     match step {
         0 => format!("{phase}, before the first step"),
-        _ => format!("{phase} of step {step}"),
+        _ => format!("step {step}, {phase}"),
     }
 }
 
 fn write_oom(out: &mut String, verdict: &Verdict, oom: &Oom, glyphs: Glyphs) -> fmt::Result {
-    heading(out, if oom.survived { "out of memory, which the script survived" } else { "out of memory" })?;
+    heading(
+        out,
+        if oom.survived {
+            "out of memory, which the script survived"
+        } else {
+            "out of memory"
+        },
+    )?;
     match &oom.message {
         Some(message) => {
             for line in message.lines() {
                 write_wrapped(out, "  | ", line)?;
             }
         }
-        None => write_wrapped(out, "  ", "the error did not reach Python, so PyTorch's message is not known")?,
+        None => write_wrapped(
+            out,
+            "  ",
+            "the error did not reach Python, so PyTorch's message is not known",
+        )?,
     }
     row(out, "moment", &moment(oom.phase, oom.step), "")?;
     if let Some(place) = &oom.r#where {
@@ -124,7 +162,12 @@ fn write_oom(out: &mut String, verdict: &Verdict, oom: &Oom, glyphs: Glyphs) -> 
         size_row(out, "free on the card", free, "")?;
     }
     if let Some(enough) = oom.would_have_fitted_bytes {
-        size_row(out, "would have sufficed", enough, "a card of this size; later lines may need more")?;
+        size_row(
+            out,
+            "would have sufficed",
+            enough,
+            "a card of this size; later lines may need more",
+        )?;
     }
     if oom.survived {
         return Ok(());
@@ -138,7 +181,12 @@ fn write_oom(out: &mut String, verdict: &Verdict, oom: &Oom, glyphs: Glyphs) -> 
     Ok(())
 }
 
-fn write_bar(out: &mut String, verdict: &Verdict, roles: &[(Role, Bytes)], glyphs: Glyphs) -> fmt::Result {
+fn write_bar(
+    out: &mut String,
+    verdict: &Verdict,
+    roles: &[(Role, Bytes)],
+    glyphs: Glyphs,
+) -> fmt::Result {
     let allocated: Bytes = roles.iter().map(|&(_, size)| size).sum();
     let outside = verdict.context_bytes.likely + verdict.library_bytes.likely;
     let mut parts: Vec<(Part, Bytes)> = roles
@@ -147,7 +195,10 @@ fn write_bar(out: &mut String, verdict: &Verdict, roles: &[(Role, Bytes)], glyph
         .chain(roles.iter().filter(|(role, _)| *role == Role::Unknown))
         .map(|&(role, size)| (Part::Role(role), size))
         .collect();
-    parts.push((Part::Cached, verdict.peak.reserved_bytes.saturating_sub(allocated)));
+    parts.push((
+        Part::Cached,
+        verdict.peak.reserved_bytes.saturating_sub(allocated),
+    ));
     parts.push((Part::Context, outside));
     parts.push((Part::Others, verdict.device.reserved_by_others_bytes));
     let held: Bytes = parts.iter().map(|&(_, size)| size).sum();
@@ -166,7 +217,11 @@ fn write_bar(out: &mut String, verdict: &Verdict, roles: &[(Role, Bytes)], glyph
     }
     writeln!(out, " {}", keys.join("   "))?;
     if held > total {
-        writeln!(out, " the bar is {held} long: {} more than the card has", held - total)?;
+        writeln!(
+            out,
+            " the bar is {held} long: {} more than the card has",
+            held - total
+        )?;
     }
     Ok(())
 }
@@ -179,10 +234,15 @@ fn write_figures(out: &mut String, verdict: &Verdict) -> fmt::Result {
         out,
         "card",
         device.total_bytes,
-        &format!("{}, compute capability {}", device.name, device.compute_capability),
+        &format!("compute capability {}", device.compute_capability),
     )?;
     if device.reserved_by_others_bytes != Bytes::ZERO {
-        size_row(out, "held by other processes", device.reserved_by_others_bytes, "")?;
+        size_row(
+            out,
+            "held by other processes",
+            device.reserved_by_others_bytes,
+            "",
+        )?;
     }
     size_row(
         out,
@@ -191,11 +251,26 @@ fn write_figures(out: &mut String, verdict: &Verdict) -> fmt::Result {
         &format!("exact, in {}", moment(peak.phase, peak.step)),
     )?;
     size_row(out, "peak reserved", peak.reserved_bytes, "exact")?;
-    size_row(out, "CUDA context", verdict.context_bytes.likely, &estimated(&verdict.context_bytes))?;
+    size_row(
+        out,
+        "CUDA context",
+        verdict.context_bytes.likely,
+        &estimated(&verdict.context_bytes),
+    )?;
     if verdict.library_bytes.high != Bytes::ZERO {
-        size_row(out, "libraries", verdict.library_bytes.likely, &estimated(&verdict.library_bytes))?;
+        size_row(
+            out,
+            "libraries",
+            verdict.library_bytes.likely,
+            &estimated(&verdict.library_bytes),
+        )?;
     }
-    size_row(out, "process total", peak.process_bytes.likely, &estimated(&peak.process_bytes))?;
+    size_row(
+        out,
+        "process total",
+        peak.process_bytes.likely,
+        &estimated(&peak.process_bytes),
+    )?;
     let left = Bytes::new(peak.headroom_bytes.unsigned_abs());
     if peak.headroom_bytes < 0 {
         size_row(out, "above the card by", left, "estimate")?;
@@ -203,7 +278,12 @@ fn write_figures(out: &mut String, verdict: &Verdict) -> fmt::Result {
         size_row(out, "headroom", left, "estimate")?;
     }
     if verdict.growth_bytes_per_step != Bytes::ZERO {
-        size_row(out, "growth per step", verdict.growth_bytes_per_step, "memory that steps do not give back")?;
+        size_row(
+            out,
+            "growth per step",
+            verdict.growth_bytes_per_step,
+            "memory that steps do not give back",
+        )?;
     }
     Ok(())
 }
@@ -218,13 +298,17 @@ fn estimated(estimate: &Estimate) -> String {
 
 fn write_shares(out: &mut String, verdict: &Verdict, glyphs: Glyphs) -> fmt::Result {
     let peak = &verdict.peak;
-    if !peak.roles.is_empty() {
+    let fatal = verdict.oom.as_ref().is_some_and(|oom| !oom.survived);
+    if !peak.roles.is_empty() && !fatal {
         heading(out, "at the peak, by role")?;
         write_roles(out, peak.roles.iter().map(pair).collect(), glyphs)?;
     }
     if !peak.modules.is_empty() {
         heading(out, "at the peak, by module")?;
-        let modules = peak.modules.iter().map(|module| (shortened(&module.path), module.bytes));
+        let modules = peak
+            .modules
+            .iter()
+            .map(|module| (shortened(&module.path), module.bytes));
         write_list(out, modules, peak.allocated_bytes)?;
     }
     if !peak.sites.is_empty() {
@@ -244,7 +328,13 @@ fn write_roles(out: &mut String, mut roles: Vec<(Role, Bytes)>, glyphs: Glyphs) 
     let whole = roles.iter().map(|&(_, size)| size).sum();
     for (role, size) in roles {
         let glyph = Part::Role(role).glyph(glyphs);
-        writeln!(out, "  {glyph} {:<width$}{size:>14}{:>7}", role, percent(size, whole), width = NAMES - 2)?;
+        writeln!(
+            out,
+            "  {glyph} {:<width$}{size:>12}{:>7}",
+            role,
+            percent(size, whole),
+            width = NAMES - 2
+        )?;
     }
     Ok(())
 }
@@ -257,9 +347,9 @@ fn write_list(
     for (name, size) in items.by_ref().take(LONGEST_LIST) {
         let share = percent(size, whole);
         if name.chars().count() > NAMES {
-            writeln!(out, "  {name}\n  {:<NAMES$}{size:>14}{share:>7}", "")?;
+            writeln!(out, "  {name}\n  {:<NAMES$}{size:>12}{share:>7}", "")?;
         } else {
-            writeln!(out, "  {name:<NAMES$}{size:>14}{share:>7}")?;
+            writeln!(out, "  {name:<NAMES$}{size:>12}{share:>7}")?;
         }
     }
     match items.len() {
@@ -267,7 +357,7 @@ fn write_list(
         more => {
             let rest: Bytes = items.map(|(_, size)| size).sum();
             let name = format!("{more} more");
-            writeln!(out, "  {name:<NAMES$}{rest:>14}{:>7}", percent(rest, whole))
+            writeln!(out, "  {name:<NAMES$}{rest:>12}{:>7}", percent(rest, whole))
         }
     }
 }
@@ -282,14 +372,26 @@ fn percent(part: Bytes, whole: Bytes) -> String {
 fn write_phases(out: &mut String, verdict: &Verdict) -> fmt::Result {
     if !verdict.phases.is_empty() {
         heading(out, "highest in each phase")?;
-        writeln!(out, "  {:<NAMES$}{:>14}{:>14}", "", "allocated", "reserved")?;
+        writeln!(out, "  {:<NAMES$}{:>12}{:>12}", "", "allocated", "reserved")?;
         for (phase, level) in &verdict.phases {
-            writeln!(out, "  {phase:<NAMES$}{:>14}{:>14}", level.allocated_bytes, level.reserved_bytes)?;
+            writeln!(
+                out,
+                "  {phase:<NAMES$}{:>12}{:>12}",
+                level.allocated_bytes, level.reserved_bytes
+            )?;
         }
     }
-    writeln!(out, "\n  {:<NAMES$}{:>14}", "steps measured", verdict.steps_measured)?;
+    writeln!(
+        out,
+        "\n  {:<NAMES$}{:>12}",
+        "steps measured", verdict.steps_measured
+    )?;
     if !verdict.not_reached.is_empty() {
-        let words: Vec<&str> = verdict.not_reached.iter().map(|phase| phase.word()).collect();
+        let words: Vec<&str> = verdict
+            .not_reached
+            .iter()
+            .map(|phase| phase.word())
+            .collect();
         writeln!(out, "  {:<NAMES$}{}", "not reached", words.join(", "))?;
     }
     Ok(())
@@ -307,9 +409,17 @@ fn write_caveats(out: &mut String, verdict: &Verdict) -> fmt::Result {
     if !verdict.unsupported.is_empty() {
         heading(out, "not supported, and answered so")?;
         for call in verdict.unsupported.iter().take(LONGEST_LIST) {
-            let times = if call.count == 1 { "once".to_owned() } else { format!("{} times", call.count) };
+            let times = if call.count == 1 {
+                "once".to_owned()
+            } else {
+                format!("{} times", call.count)
+            };
             let place = placed(call.r#where.as_deref());
-            write_wrapped(out, "  - ", &format!("{} ({}) {times}{place}", call.function, call.library))?;
+            write_wrapped(
+                out,
+                "  - ",
+                &format!("{} ({}) {times}{place}", call.function, call.library),
+            )?;
         }
         write_more(out, verdict.unsupported.len())?;
     }
@@ -322,12 +432,18 @@ fn write_caveats(out: &mut String, verdict: &Verdict) -> fmt::Result {
 }
 
 fn placed(place: Option<&str>) -> String {
-    place.map(|place| format!(", at {}", shown_path(place))).unwrap_or_default()
+    place
+        .map(|place| format!(", at {}", shown_path(place)))
+        .unwrap_or_default()
 }
 
 fn write_more(out: &mut String, count: usize) -> fmt::Result {
     if count > LONGEST_LIST {
-        writeln!(out, "  - {} more, in the output of `--json`", count - LONGEST_LIST)?;
+        writeln!(
+            out,
+            "  - {} more, in the output of `--json`",
+            count - LONGEST_LIST
+        )?;
     }
     Ok(())
 }
@@ -342,7 +458,7 @@ fn row(out: &mut String, name: &str, value: &str, note: &str) -> fmt::Result {
 }
 
 fn size_row(out: &mut String, name: &str, size: Bytes, note: &str) -> fmt::Result {
-    row(out, name, &format!("{size:>14}"), note)
+    row(out, name, &format!("{size:>12}"), note)
 }
 
 /// A path from its last telling folder on: after `site-packages`, or relative to the current folder.
@@ -366,12 +482,18 @@ fn shortened(name: &str) -> String {
     if characters.len() <= longest {
         return name.to_owned();
     }
-    let tail: String = characters[characters.len() - (longest - 3)..].iter().collect();
+    let tail: String = characters[characters.len() - (longest - 3)..]
+        .iter()
+        .collect();
     format!("...{tail}")
 }
 
 fn write_wrapped(out: &mut String, lead: &str, text: &str) -> fmt::Result {
-    let blank = if lead.contains('|') { lead.to_owned() } else { " ".repeat(lead.len()) };
+    let blank = if lead.contains('|') {
+        lead.to_owned()
+    } else {
+        " ".repeat(lead.len())
+    };
     let mut line = lead.to_owned();
     let mut empty = true;
     for word in text.split_whitespace() {
@@ -391,3 +513,5 @@ fn write_wrapped(out: &mut String, lead: &str, text: &str) -> fmt::Result {
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+pub(crate) use tests::sample;

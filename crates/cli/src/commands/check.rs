@@ -41,11 +41,21 @@ pub(crate) struct CheckArgs {
     pub write_baseline: Option<PathBuf>,
 
     /// By how much it may be above the baseline: a size, or a percentage
-    #[arg(long, value_name = "SIZE|PERCENT", default_value = "1%", requires = "baseline")]
+    #[arg(
+        long,
+        value_name = "SIZE|PERCENT",
+        default_value = "1%",
+        requires = "baseline"
+    )]
     pub tolerance: Tolerance,
 
     /// Which figure is compared
-    #[arg(long = "of", value_name = "FIGURE", value_enum, default_value = "allocated")]
+    #[arg(
+        long = "of",
+        value_name = "FIGURE",
+        value_enum,
+        default_value = "allocated"
+    )]
     pub measure: Measure,
 
     /// Print the result as JSON
@@ -96,15 +106,26 @@ enum LimitKind {
 }
 
 /// Runs the script and compares its peak.
-pub(crate) fn check(args: &CheckArgs, user: Option<UserCommand>, resources: Resources) -> Result<Exit, Failure> {
+pub(crate) fn check(
+    args: &CheckArgs,
+    user: Option<UserCommand>,
+    resources: Resources,
+) -> Result<Exit, Failure> {
     platform::check("check")?;
     let user = script_of("check", user)?;
     if args.max == Some(Bytes::ZERO) {
-        return Err(Failure::usage("no_memory", "no script needs less than `--max` of zero")
-            .hint("give a size such as `--max 20GiB`"));
+        return Err(
+            Failure::usage("no_memory", "no script needs less than `--max` of zero")
+                .hint("give a size such as `--max 20GiB`"),
+        );
     }
     let before = args.baseline.as_deref().map(baseline::read).transpose()?;
-    let request = resolve(&args.launch, card_of(args, before.as_ref())?, &user, resources)?;
+    let request = resolve(
+        &args.launch,
+        card_of(args, before.as_ref())?,
+        &user,
+        resources,
+    )?;
     if let Some(before) = &before
         && before.torch != request.torch.version
     {
@@ -173,7 +194,11 @@ fn report(args: &CheckArgs, before: Option<&Verdict>, verdict: &Verdict) -> Repo
     limits.extend(args.max.map(|max| limit(LimitKind::Max, max, max)));
     limits.extend(before.map(|before| {
         let compared = args.measure.of(before);
-        limit(LimitKind::Baseline, compared, args.tolerance.above(compared))
+        limit(
+            LimitKind::Baseline,
+            compared,
+            args.tolerance.above(compared),
+        )
     }));
     let above = limits.iter().any(|limit| !limit.passed);
     let check = match verdict.verdict {
@@ -242,7 +267,13 @@ mod tests {
         args: CheckArgs,
     }
 
-    fn check_text(options: &str, baseline_mib: Option<u64>, peak_mib: u64, answer: Answer, expected: &[&str]) {
+    fn check_text(
+        options: &str,
+        baseline_mib: Option<u64>,
+        peak_mib: u64,
+        answer: Answer,
+        expected: &[&str],
+    ) {
         let words = std::iter::once("check").chain(options.split_whitespace());
         let args = Typed::try_parse_from(words).unwrap().args;
         let mut verdict = sample();
@@ -267,21 +298,30 @@ mod tests {
             None,
             1536,
             fits,
-            &["passed: peak allocated 1.50 GiB", "  512.00 MiB below the limit of 2.00 GiB"],
+            &[
+                "passed: peak allocated 1.50 GiB",
+                "  512.00 MiB below the limit of 2.00 GiB",
+            ],
         );
         check_text(
             "--max 1GiB",
             None,
             1536,
             fits,
-            &["failed: peak allocated 1.50 GiB", "  512.00 MiB above the limit of 1024.00 MiB"],
+            &[
+                "failed: peak allocated 1.50 GiB",
+                "  512.00 MiB above the limit of 1024.00 MiB",
+            ],
         );
         check_text(
             "--max 1536MiB",
             None,
             1536,
             fits,
-            &["passed: peak allocated 1.50 GiB", "  equal to the limit of 1.50 GiB"],
+            &[
+                "passed: peak allocated 1.50 GiB",
+                "  equal to the limit of 1.50 GiB",
+            ],
         );
         check_text(
             "--baseline b.json",
@@ -304,8 +344,26 @@ mod tests {
 
     #[test]
     fn what_was_not_seen_does_not_pass() {
-        check_text("--max 2GiB", None, 10, Answer::Unknown, &["unknown: peak allocated 10.00 MiB"]);
-        check_text("--max 2MiB", None, 10, Answer::Unknown, &["failed: peak allocated 10.00 MiB"]);
-        check_text("--max 2GiB", None, 10, Answer::DoesNotFit, &["failed: peak allocated 10.00 MiB"]);
+        check_text(
+            "--max 2GiB",
+            None,
+            10,
+            Answer::Unknown,
+            &["unknown: peak allocated 10.00 MiB"],
+        );
+        check_text(
+            "--max 2MiB",
+            None,
+            10,
+            Answer::Unknown,
+            &["failed: peak allocated 10.00 MiB"],
+        );
+        check_text(
+            "--max 2GiB",
+            None,
+            10,
+            Answer::DoesNotFit,
+            &["failed: peak allocated 10.00 MiB"],
+        );
     }
 }

@@ -114,7 +114,10 @@ struct Need {
 /// Prints the list.
 pub(crate) fn gpus(args: &GpusArgs, resources: Resources) -> Result<Exit, Failure> {
     let recorded = args.profile.as_deref().map(read).transpose()?;
-    let mut lines: Vec<Line> = all().iter().map(|gpu| line(gpu, recorded.as_ref())).collect();
+    let mut lines: Vec<Line> = all()
+        .iter()
+        .map(|gpu| line(gpu, recorded.as_ref()))
+        .collect();
     if let Some(recorded) = recorded.as_ref().filter(|_| args.verify) {
         verify(&mut lines, recorded, resources)?;
     }
@@ -146,15 +149,16 @@ fn read(path: &Path) -> Result<Recorded, Failure> {
         exit_code: Some(0),
         ..Circumstances::default()
     };
-    let verdict =
-        Verdict::from_profile(&profile, &ended_by_itself).map_err(|error| refused(error.to_string()))?;
+    let verdict = Verdict::from_profile(&profile, &ended_by_itself)
+        .map_err(|error| refused(error.to_string()))?;
     let settings = profile
         .records
         .iter()
         .find_map(|record| match record {
             Record::Note { json, .. } => {
                 let note: serde_json::Value = serde_json::from_str(json).ok()?;
-                (note["kind"] == "settings").then(|| serde_json::from_value(note["settings"].clone()).ok())?
+                (note["kind"] == "settings")
+                    .then(|| serde_json::from_value(note["settings"].clone()).ok())?
             }
             _ => None,
         })
@@ -170,7 +174,9 @@ fn need(verdict: &Verdict) -> Need {
     Need {
         reserved: verdict.peak.reserved_bytes,
         libraries: verdict.library_bytes,
-        at_least: fatal.and_then(|oom| oom.would_have_fitted_bytes).unwrap_or(Bytes::ZERO),
+        at_least: fatal
+            .and_then(|oom| oom.would_have_fitted_bytes)
+            .unwrap_or(Bytes::ZERO),
         whole: if matches!(verdict.verdict, Answer::Fits | Answer::Tight) {
             Extent::Full
         } else {
@@ -182,7 +188,7 @@ fn need(verdict: &Verdict) -> Need {
 fn line(gpu: &'static Gpu, recorded: Option<&Recorded>) -> Line {
     let cuda = recorded.map_or(USUAL_CUDA, |recorded| recorded.settings.cuda_version);
     let context = Estimate::from(context_bytes(gpu, cuda));
-    let (major, minor) = gpu.compute_capability;
+    let (major, minor) = gpu.device_settings().compute_capability;
     Line {
         id: gpu.id,
         name: gpu.name,
@@ -240,14 +246,23 @@ fn verify(lines: &mut [Line], recorded: &Recorded, resources: Resources) -> Resu
             .min_by_key(|line| line.total_bytes)
             .map(|line| line.id)
     };
-    let chosen = [smallest(lines, Guess::Fits), smallest(lines, Guess::Unknown)];
+    let chosen = [
+        smallest(lines, Guess::Fits),
+        smallest(lines, Guess::Unknown),
+    ];
     for line in lines {
         let Some(fit) = &mut line.fit else { continue };
         if fit.answer != Guess::Tight && !chosen.contains(&Some(line.id)) {
             continue;
         }
-        let Some(gpu) = all().iter().find(|gpu| gpu.id == line.id) else { continue };
-        printer::say(&format!("{} again, on a virtual {}", arguments.join(" "), gpu.name));
+        let Some(gpu) = all().iter().find(|gpu| gpu.id == line.id) else {
+            continue;
+        };
+        printer::say(&format!(
+            "{} again, on a virtual {}",
+            arguments.join(" "),
+            gpu.name
+        ));
         let outcome = launch(&Launch {
             card: Card::of_gpu(gpu),
             python: python.clone(),
@@ -258,7 +273,11 @@ fn verify(lines: &mut [Line], recorded: &Recorded, resources: Resources) -> Resu
             folder: Some(settings.cwd.clone()),
             steps: settings.steps,
             timeout: Duration::from_secs(settings.timeout_secs.max(1)),
-            extent: if settings.full { Extent::Full } else { Extent::Steady },
+            extent: if settings.full {
+                Extent::Full
+            } else {
+                Extent::Steady
+            },
             initialization: if settings.real_init {
                 Initialization::Real
             } else {
@@ -277,8 +296,16 @@ fn verify(lines: &mut [Line], recorded: &Recorded, resources: Resources) -> Resu
 fn table(list: &List) -> String {
     let mut text = String::new();
     let for_profile = list.r#for.is_some();
-    let end = if for_profile { "for this profile" } else { "CUDA's name" };
-    let _ = writeln!(text, "{:<18}{:>11}  {:<13}{:>4}  {end}", "name", "memory", "architecture", "cc");
+    let end = if for_profile {
+        "for this profile"
+    } else {
+        "CUDA's name"
+    };
+    let _ = writeln!(
+        text,
+        "{:<18}{:>11}  {:<13}{:>4}  {end}",
+        "name", "memory", "architecture", "cc"
+    );
     for line in &list.gpus {
         let memory = match line.certainty {
             "estimated" => format!("~{}", line.total_bytes),
@@ -290,7 +317,10 @@ fn table(list: &List) -> String {
                 "{:<8}about {}{}",
                 fit.answer.word(),
                 fit.process_bytes.likely,
-                fit.verified.map_or_else(String::new, |answer| format!(", verified: {}", verified_word(answer)))
+                fit.verified.map_or_else(String::new, |answer| format!(
+                    ", verified: {}",
+                    verified_word(answer)
+                ))
             ),
         };
         let _ = writeln!(
@@ -340,7 +370,8 @@ mod tests {
     #[test]
     fn cards_are_judged_by_the_process_total() {
         check(7000, 0, Extent::Full, 8000, Guess::Fits);
-        check(7599, 0, Extent::Full, 8000, Guess::Tight);
+        check(7600, 0, Extent::Full, 8000, Guess::Fits);
+        check(7601, 0, Extent::Full, 8000, Guess::Tight);
         check(7700, 0, Extent::Full, 8000, Guess::Tight);
         check(7800, 0, Extent::Full, 8000, Guess::Tight);
         check(7801, 0, Extent::Full, 8000, Guess::No);

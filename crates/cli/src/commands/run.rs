@@ -71,7 +71,11 @@ pub(crate) struct RunArgs {
 }
 
 /// Runs the script and prints the verdict.
-pub(crate) fn run(args: &RunArgs, user: Option<UserCommand>, resources: Resources) -> Result<Exit, Failure> {
+pub(crate) fn run(
+    args: &RunArgs,
+    user: Option<UserCommand>,
+    resources: Resources,
+) -> Result<Exit, Failure> {
     platform::check("run")?;
     let user = script_of("run", user)?;
     let request = resolve(&args.launch, card(&args.launch.card)?, &user, resources)?;
@@ -110,7 +114,9 @@ pub(crate) fn script_of(verb: &str, user: Option<UserCommand>) -> Result<UserCom
             "script_missing",
             format!("there is no script `{}`", script.to_string_lossy()),
         )
-        .hint("options of oomproof stand before the script, and everything after it is the script's"));
+        .hint(
+            "options of oomproof stand before the script, and everything after it is the script's",
+        ));
     }
     Ok(user)
 }
@@ -144,7 +150,11 @@ pub(crate) fn resolve(
         folder: None,
         steps: typed.steps,
         timeout: typed.timeout,
-        extent: if typed.full { Extent::Full } else { Extent::Steady },
+        extent: if typed.full {
+            Extent::Full
+        } else {
+            Extent::Steady
+        },
         initialization: if typed.real_init {
             Initialization::Real
         } else {

@@ -41,32 +41,65 @@ pub(crate) struct VenvArgs {
 /// Makes the environment, or finds that it is there.
 pub(crate) fn venv(args: &VenvArgs) -> Result<Exit, Failure> {
     let folder = &args.folder;
-    if args.torch.starts_with('-') || args.torch.chars().any(char::is_whitespace) || args.torch.is_empty() {
-        return Err(Failure::usage("torch_version", format!("`{}` is not a version of torch", args.torch))
-            .hint("give one such as `--torch 2.15.0`"));
+    if args.torch.starts_with('-')
+        || args.torch.chars().any(char::is_whitespace)
+        || args.torch.is_empty()
+    {
+        return Err(Failure::usage(
+            "torch_version",
+            format!("`{}` is not a version of torch", args.torch),
+        )
+        .hint("give one such as `--torch 2.15.0`"));
     }
     let inside = if cfg!(windows) { "Scripts" } else { "bin" };
-    let python = folder.join(inside).join(format!("python{}", std::env::consts::EXE_SUFFIX));
+    let python = folder
+        .join(inside)
+        .join(format!("python{}", std::env::consts::EXE_SUFFIX));
     let exists = folder.join("pyvenv.cfg").is_file();
     if !exists && folder.exists() && !is_empty_folder(folder) {
         return Err(Failure::usage(
             "not_a_venv",
-            format!("{} exists and is not a virtual environment", folder.display()),
+            format!(
+                "{} exists and is not a virtual environment",
+                folder.display()
+            ),
         )
         .hint("name a new folder"));
     }
-    if exists && installed(&python).as_deref() == Some(&args.torch) && is_finished(folder, &args.torch) {
-        printer::say(&format!("{} has torch {} already", folder.display(), args.torch));
+    if exists
+        && installed(&python).as_deref() == Some(&args.torch)
+        && is_finished(folder, &args.torch)
+    {
+        printer::say(&format!(
+            "{} has torch {} already",
+            folder.display(),
+            args.torch
+        ));
         return finish(args, &python);
     }
     if !python.is_file() {
         let base = python::find(args.python.as_deref(), std::env::var_os("PATH").as_deref())?;
-        printer::say(&format!("[1/3] a virtual environment in {}", folder.display()));
+        printer::say(&format!(
+            "[1/3] a virtual environment in {}",
+            folder.display()
+        ));
         // A failed `-m venv` can leave a folder without pip behind, so it is always made anew here.
-        step(&base, ["-m".as_ref(), "venv".as_ref(), "--clear".as_ref(), folder.as_os_str()], || {
-            Failure::environment("venv", format!("{} cannot make a virtual environment", base.display()))
+        step(
+            &base,
+            [
+                "-m".as_ref(),
+                "venv".as_ref(),
+                "--clear".as_ref(),
+                folder.as_os_str(),
+            ],
+            || {
+                Failure::environment(
+                    "venv",
+                    format!("{} cannot make a virtual environment", base.display()),
+                )
                 .hint("on Debian and Ubuntu the package `python3-venv` is needed")
-        })?;
+            },
+        )?;
     }
     let torch = format!("torch=={}", args.torch);
     printer::say(&format!("[2/3] {torch}, without NVIDIA's libraries"));
@@ -75,7 +108,8 @@ pub(crate) fn venv(args: &VenvArgs) -> Result<Exit, Failure> {
     let requirements = requirements(&python)?;
     let words: Vec<&OsStr> = requirements.iter().map(|line| line.as_ref()).collect();
     install(&python, &words, "what torch requires")?;
-    std::fs::write(stamp(folder), &args.torch).map_err(|error| Failure::io("write", &stamp(folder), &error))?;
+    std::fs::write(stamp(folder), &args.torch)
+        .map_err(|error| Failure::io("write", &stamp(folder), &error))?;
     finish(args, &python)
 }
 
@@ -110,7 +144,14 @@ fn installed(python: &Path) -> Option<String> {
 }
 
 fn install(python: &Path, what: &[&OsStr], named: &str) -> Result<(), Failure> {
-    let pip = ["-m", "pip", "install", "--disable-pip-version-check", "--quiet"].map(OsStr::new);
+    let pip = [
+        "-m",
+        "pip",
+        "install",
+        "--disable-pip-version-check",
+        "--quiet",
+    ]
+    .map(OsStr::new);
     step(python, pip.iter().chain(what).copied(), || {
         Failure::environment("install", format!("pip could not install {named}"))
             .hint("the lines above are pip's own; a network or a package index that it can reach is needed")
@@ -129,7 +170,11 @@ fn requirements(python: &Path) -> Result<Vec<String>, Failure> {
         return Err(failed());
     }
     let text = String::from_utf8_lossy(&output.stdout);
-    Ok(text.lines().map(str::to_owned).filter(|line| !line.is_empty()).collect())
+    Ok(text
+        .lines()
+        .map(str::to_owned)
+        .filter(|line| !line.is_empty())
+        .collect())
 }
 
 /// Runs one program whose talk goes to our stderr.
@@ -147,8 +192,16 @@ fn step<'a>(
         .map_err(|error| {
             Failure::environment(
                 "no_python",
-                format!("`{}` cannot be started: {}", program.display(), reason(&error)),
+                format!(
+                    "`{}` cannot be started: {}",
+                    program.display(),
+                    reason(&error)
+                ),
             )
         })?;
-    if status.success() { Ok(()) } else { Err(failed()) }
+    if status.success() {
+        Ok(())
+    } else {
+        Err(failed())
+    }
 }

@@ -1,7 +1,10 @@
 //! What is said of ordinary runs, one line a case.
 
+use std::collections::BTreeSet;
+
 use crate::notation::{bytes, profile, verdict};
 use oomproof_analysis::{Answer, Circumstances, EndedBy, ReasonKind, Strictness, Verdict};
+use oomproof_profile::Role;
 use oomproof_units::Bytes;
 
 /// A run that trains for two steps.
@@ -517,15 +520,49 @@ fn assumptions() {
     );
 }
 
-#[test]
-fn the_json_of_a_small_run() {
+/// A run whose verdict has something in every field.
+fn eventful() -> Verdict {
     let timeline = format!(
         r#"note {{"kind":"python","version":"3.11.9","torch":"2.15.0+cu132","cuda":"13.2"}}; {TRAINS};
         unsupported cufftPlan s=train.py:5; unsupported cufftPlan s=train.py:6; unknown-read 4 reduce_kernel s=train.py:9;
         phase forward 3; alloc x 16MiB m=fc s=train.py:4; oom 1GiB free=700MiB refused=1GiB s=train.py:4;
         note {{"kind":"oom","message":"CUDA out of memory. Tried to allocate 1.00 GiB.","file":"train.py","line":4,"function":"main"}}"#
     );
-    insta::assert_json_snapshot!(verdict(&timeline));
+    verdict(&timeline)
+}
+
+#[test]
+fn the_json_of_a_small_run() {
+    insta::assert_json_snapshot!(eventful());
+}
+
+#[test]
+fn every_field_is_documented() {
+    fn keys(value: &serde_json::Value, into: &mut BTreeSet<String>) {
+        match value {
+            serde_json::Value::Object(fields) => {
+                for (key, value) in fields {
+                    into.insert(key.clone());
+                    keys(value, into);
+                }
+            }
+            serde_json::Value::Array(values) => values.iter().for_each(|value| keys(value, into)),
+            _ => {}
+        }
+    }
+    let page = include_str!("../../../../docs/verdict.md");
+    let words: BTreeSet<&str> = page
+        .split(|c: char| !(c.is_ascii_alphanumeric() || c == '_'))
+        .collect();
+    let mut names = BTreeSet::new();
+    keys(&serde_json::to_value(eventful()).unwrap(), &mut names);
+    let known = |name: &String| Role::ALL.iter().any(|role| role.word() == name);
+    let missing: Vec<_> = names
+        .iter()
+        .filter(|name| !known(name) && !words.contains(name.as_str()))
+        .collect();
+    assert_eq!(missing, Vec::<&String>::new());
+    assert!(names.len() > 40, "{names:?}");
 }
 
 #[test]

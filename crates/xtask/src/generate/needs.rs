@@ -7,7 +7,7 @@ use std::path::Path;
 use anyhow::{Context as _, Result, bail};
 use object::read::elf::ElfFile64;
 use object::{Endianness, Object as _, ObjectSymbol as _, elf};
-use oomproof_standins::all_libraries;
+use oomproof_standins::{all_libraries, exported_functions};
 
 /// Something that must be there for a library of torch to load.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
@@ -23,11 +23,15 @@ pub(crate) enum Need {
 }
 
 /// The needs of all shared libraries of the torch in this folder.
+///
+/// A name without a version is a need only when no library of torch's has it: LAPACK's `cungqr_` begins like the
+/// driver's functions.
 pub(crate) fn of_torch(site_packages: &Path) -> Result<BTreeSet<Need>> {
     let folder = site_packages.join("torch/lib");
     let entries = fs::read_dir(&folder)
         .with_context(|| format!("there is no torch in {}", site_packages.display()))?;
     let mut needs = BTreeSet::new();
+    let mut own = BTreeSet::new();
     for entry in entries {
         let path = entry?.path();
         let name = path
@@ -38,10 +42,19 @@ pub(crate) fn of_torch(site_packages: &Path) -> Result<BTreeSet<Need>> {
         if name.contains(".so") && path.is_file() {
             let bytes =
                 fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
+            own.extend(exported_functions(&bytes)?);
             collect(&bytes, &name, &mut needs)
                 .with_context(|| format!("{} is not a library", path.display()))?;
         }
     }
+    needs.retain(|need| match need {
+        Need::Symbol {
+            name,
+            version: None,
+            ..
+        } => !own.contains(name),
+        _ => true,
+    });
     if needs.is_empty() {
         bail!(
             "the torch in {} links no library of NVIDIA's",

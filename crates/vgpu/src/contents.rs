@@ -1,0 +1,264 @@
+//! The bytes of device memory whose value is known.
+//!
+//! Kernels are not executed, so most device memory has no value; what the host copied in or a fill wrote does. Known
+//! bytes are kept here, beside the address space rather than in it: a range nobody wrote holds nothing, so a reused
+//! block can never show what an earlier tenant left, and a fill of many gigabytes costs a few words.
+
+use std::collections::BTreeMap;
+
+/// Repeating bytes of a fill: one element of at most 16 bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Pattern {
+    bytes: [u8; 16],
+    len: u8,
+}
+
+impl Pattern {
+    /// One element; `None` when it is empty or longer than 16 bytes.
+    pub(crate) fn new(element: &[u8]) -> Option<Self> {
+        if element.is_empty() || element.len() > 16 {
+            return None;
+        }
+        let mut bytes = [0; 16];
+        bytes[..element.len()].copy_from_slice(element);
+        Some(Self { bytes, len: element.len() as u8 })
+    }
+
+    fn at(self, offset: u64) -> u8 {
+        self.bytes[(offset % u64::from(self.len)) as usize]
+    }
+}
+
+#[derive(Clone, Debug)]
+enum Value {
+    Bytes(Vec<u8>),
+    /// `phase` is the offset into the pattern of the first byte.
+    Fill { len: u64, pattern: Pattern, phase: u64 },
+}
+
+impl Value {
+    fn len(&self) -> u64 {
+        match self {
+            Self::Bytes(bytes) => bytes.len() as u64,
+            Self::Fill { len, .. } => *len,
+        }
+    }
+
+    /// The part from `from` to `to`, counted from the start of this value.
+    fn part(&self, from: u64, to: u64) -> Self {
+        match self {
+            Self::Bytes(bytes) => Self::Bytes(bytes[from as usize..to as usize].to_vec()),
+            Self::Fill { pattern, phase, .. } => {
+                Self::Fill { len: to - from, pattern: *pattern, phase: phase + from }
+            }
+        }
+    }
+
+    fn copy_to(&self, from: u64, out: &mut [u8]) {
+        match self {
+            Self::Bytes(bytes) => {
+                out.copy_from_slice(&bytes[from as usize..from as usize + out.len()]);
+            }
+            Self::Fill { pattern, phase, .. } => {
+                for (index, byte) in out.iter_mut().enumerate() {
+                    *byte = pattern.at(phase + from + index as u64);
+                }
+            }
+        }
+    }
+}
+
+/// All known bytes, as disjoint ranges.
+#[derive(Debug, Default)]
+pub(crate) struct Contents {
+    ranges: BTreeMap<u64, Value>,
+}
+
+impl Contents {
+    /// Whether nothing is known at all.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.ranges.is_empty()
+    }
+
+    /// Makes `[at, at + len)` unknown.
+    pub(crate) fn forget(&mut self, at: u64, len: u64) {
+        let end = at.saturating_add(len);
+        if self.ranges.is_empty() || at >= end {
+            return;
+        }
+        while let Some((&start, value)) = self.ranges.range(..end).next_back() {
+            let value_end = start + value.len();
+            if value_end <= at {
+                break;
+            }
+            let before = (start < at).then(|| value.part(0, at - start));
+            let after = (value_end > end).then(|| value.part(end - start, value_end - start));
+            self.ranges.remove(&start);
+            if let Some(before) = before {
+                self.ranges.insert(start, before);
+            }
+            if let Some(after) = after {
+                self.ranges.insert(end, after);
+            }
+        }
+    }
+
+    /// The bytes at `at` are now `bytes`.
+    pub(crate) fn write(&mut self, at: u64, bytes: &[u8]) {
+        self.forget(at, bytes.len() as u64);
+        if !bytes.is_empty() {
+            self.ranges.insert(at, Value::Bytes(bytes.to_vec()));
+        }
+    }
+
+    /// `len` bytes at `at` now repeat `pattern`.
+    pub(crate) fn fill(&mut self, at: u64, len: u64, pattern: Pattern) {
+        self.forget(at, len);
+        if len > 0 {
+            self.ranges.insert(at, Value::Fill { len, pattern, phase: 0 });
+        }
+    }
+
+    /// `len` bytes at `to` are now what the ones at `from` were, known or not.
+    pub(crate) fn copy(&mut self, from: u64, to: u64, len: u64) {
+        let end = from.saturating_add(len);
+        let known: Vec<(u64, Value)> = self
+            .overlapping(from, end)
+            .map(|(start, value)| {
+                let first = start.max(from);
+                let last = (start + value.len()).min(end);
+                (first - from, value.part(first - start, last - start))
+            })
+            .collect();
+        self.forget(to, len);
+        for (offset, value) in known {
+            self.ranges.insert(to + offset, value);
+        }
+    }
+
+    /// Fills `out` with the bytes at `at`, leaving unknown ones as they are, and returns how many were unknown.
+    pub(crate) fn read(&self, at: u64, out: &mut [u8]) -> u64 {
+        let len = out.len() as u64;
+        let end = at.saturating_add(len);
+        let mut known = 0;
+        for (start, value) in self.overlapping(at, end) {
+            let first = start.max(at);
+            let last = (start + value.len()).min(end);
+            value.copy_to(first - start, &mut out[(first - at) as usize..(last - at) as usize]);
+            known += last - first;
+        }
+        len - known
+    }
+
+    /// How many of the `len` bytes at `at` are unknown.
+    pub(crate) fn unknown(&self, at: u64, len: u64) -> u64 {
+        let end = at.saturating_add(len);
+        let known: u64 = self
+            .overlapping(at, end)
+            .map(|(start, value)| (start + value.len()).min(end) - start.max(at))
+            .sum();
+        len - known
+    }
+
+    fn overlapping(&self, at: u64, end: u64) -> impl Iterator<Item = (u64, &Value)> {
+        let first = self
+            .ranges
+            .range(..=at)
+            .next_back()
+            .filter(|(start, value)| *start + value.len() > at)
+            .map_or(at, |(start, _)| *start);
+        self.ranges.range(first..end.max(first)).map(|(start, value)| (*start, value))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Reads 16 bytes from address 0; unknown ones show as 255.
+    fn view(contents: &Contents) -> [u8; 16] {
+        let mut out = [255; 16];
+        contents.read(0, &mut out);
+        out
+    }
+
+    fn check(steps: impl Fn(&mut Contents), expected: [u8; 16]) {
+        let mut contents = Contents::default();
+        steps(&mut contents);
+        assert_eq!(view(&contents), expected);
+    }
+
+    const U: u8 = 255;
+
+    #[test]
+    fn known_bytes_stay_where_they_were_put() {
+        check(|c| c.write(2, &[1, 2, 3]), [U, U, 1, 2, 3, U, U, U, U, U, U, U, U, U, U, U]);
+        check(
+            |c| {
+                c.write(0, &[1; 16]);
+                c.forget(4, 4);
+            },
+            [1, 1, 1, 1, U, U, U, U, 1, 1, 1, 1, 1, 1, 1, 1],
+        );
+        check(
+            |c| {
+                c.fill(0, 6, Pattern::new(&[7, 8]).unwrap());
+                c.forget(0, 1);
+                c.copy(1, 10, 5);
+            },
+            [U, 8, 7, 8, 7, 8, U, U, U, U, 8, 7, 8, 7, 8, U],
+        );
+        check(
+            |c| {
+                c.write(0, &[1, 2, 3, 4]);
+                c.copy(0, 2, 4);
+            },
+            [1, 2, 1, 2, 3, 4, U, U, U, U, U, U, U, U, U, U],
+        );
+    }
+
+    #[test]
+    fn a_huge_fill_costs_nothing() {
+        let mut contents = Contents::default();
+        contents.fill(0, 1 << 40, Pattern::new(&[0]).unwrap());
+        assert_eq!(contents.unknown(1 << 30, 1 << 30), 0);
+    }
+
+    proptest! {
+        /// The ranges agree with a plain array of optional bytes after any sequence of operations.
+        #[test]
+        fn agrees_with_an_array(steps in proptest::collection::vec((0u8..4, 0u64..64, 0u64..32, 0u64..64, any::<u8>()), 1..40)) {
+            let mut contents = Contents::default();
+            let mut model = [None; 128];
+            for (what, at, len, to, value) in steps {
+                match what {
+                    0 => {
+                        contents.forget(at, len);
+                        model[at as usize..(at + len) as usize].fill(None);
+                    }
+                    1 => {
+                        let bytes: Vec<u8> = (0..len).map(|i| value.wrapping_add(i as u8)).collect();
+                        contents.write(at, &bytes);
+                        for (i, b) in bytes.iter().enumerate() { model[at as usize + i] = Some(*b); }
+                    }
+                    2 => {
+                        contents.fill(at, len, Pattern::new(&[value, 1, 2]).unwrap());
+                        for i in 0..len as usize { model[at as usize + i] = Some([value, 1, 2][i % 3]); }
+                    }
+                    _ => {
+                        contents.copy(at, to, len);
+                        model.copy_within(at as usize..(at + len) as usize, to as usize);
+                    }
+                }
+            }
+            for (address, expected) in model.iter().enumerate() {
+                let mut out = [0];
+                let unknown = contents.read(address as u64, &mut out);
+                prop_assert_eq!(expected.is_none(), unknown == 1);
+                if let Some(byte) = expected { prop_assert_eq!(*byte, out[0]); }
+            }
+        }
+    }
+}

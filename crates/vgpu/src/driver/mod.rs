@@ -1,0 +1,21 @@
+//! The CUDA driver: one file per kind of object, functions under their own names.
+
+mod answer;
+
+mod context;
+mod device;
+mod entry;
+mod event;
+mod memory;
+mod module;
+mod stream;
+mod virtual_memory;
+
+pub use context::*;
+pub use device::*;
+pub use entry::*;
+pub use event::*;
+pub use memory::*;
+pub use module::*;
+pub use stream::*;
+pub use virtual_memory::*;

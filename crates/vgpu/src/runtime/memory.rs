@@ -1,0 +1,164 @@
+//! Device memory: given, taken back, asked about.
+
+use std::ffi::{c_int, c_long, c_uint};
+
+use super::current::{Current, answer, current, output};
+use crate::memory::{Kind, Refusal};
+use crate::session::Session;
+use crate::status::{CudaError, put};
+use crate::unsupported::unsupported;
+
+impl From<Refusal> for CudaError {
+    fn from(refusal: Refusal) -> Self {
+        match refusal {
+            Refusal::OutOfMemory => Self::OUT_OF_MEMORY,
+            Refusal::Invalid => Self::INVALID_VALUE,
+        }
+    }
+}
+
+/// New device memory; a refusal for lack of space is recorded too.
+pub(crate) fn allocate(current: Current, size: usize, kind: Kind) -> Result<u64, CudaError> {
+    let Current { session, machine, .. } = current;
+    session.ensure_context(machine);
+    if size == 0 {
+        return Ok(0);
+    }
+    let outcome = session.memory().allocate(machine, size as u64, kind);
+    match outcome {
+        Ok((address, event)) => {
+            session.driver_event(event);
+            Ok(address)
+        }
+        Err((refusal, event)) => {
+            session.driver_event(event);
+            Err(refusal.into())
+        }
+    }
+}
+
+/// Takes device memory back.
+pub(crate) fn release(session: &Session, address: u64) -> Result<(), CudaError> {
+    if address == 0 {
+        return Ok(());
+    }
+    let event = session.memory().release(address, &[Kind::Malloc, Kind::Pool])?;
+    session.driver_event(event);
+    Ok(())
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cudaMalloc(address: *mut u64, size: usize) -> CudaError {
+    answer(|| {
+        let address = output(address)?;
+        let allocated = current().and_then(|current| allocate(current, size, Kind::Malloc));
+        address.set(allocated.unwrap_or(0));
+        allocated.map(drop)
+    })
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cudaFree(address: u64) -> CudaError {
+    answer(|| {
+        let Current { session, machine, .. } = current()?;
+        session.ensure_context(machine);
+        release(session, address)
+    })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cudaMallocPitch(address: *mut u64, pitch: *mut usize, width: usize, height: usize) -> CudaError {
+    let row = width.checked_next_multiple_of(512).unwrap_or(usize::MAX);
+    // SAFETY: as for the CUDA function.
+    unsafe {
+        put(pitch, row);
+        cudaMalloc(address, row.saturating_mul(height))
+    }
+}
+
+/// Managed memory moves between host and device by page faults, which is not modelled.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cudaMallocManaged(address: *mut u64, _size: usize, _flags: c_uint) -> CudaError {
+    unsupported("cudaMallocManaged", "libcudart.so");
+    // SAFETY: as for the CUDA function.
+    unsafe { put(address, 0) };
+    CudaError::NOT_SUPPORTED.remember()
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cudaMemGetInfo(free: *mut usize, total: *mut usize) -> CudaError {
+    answer(|| {
+        let figures = current().map(|Current { session, machine, .. }| {
+            session.ensure_context(machine);
+            (session.memory().free(machine) as usize, session.settings.device.total_bytes as usize)
+        });
+        let (free_bytes, total_bytes) = figures.unwrap_or((0, 0));
+        // SAFETY: as for the CUDA function.
+        unsafe {
+            put(free, free_bytes);
+            put(total, total_bytes);
+        }
+        figures.map(drop)
+    })
+}
+
+/// `cudaPointerAttributes`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PointerAttributes {
+    kind: c_int,
+    device: c_int,
+    device_pointer: u64,
+    host_pointer: u64,
+    reserved: [c_long; 8],
+}
+
+/// `cudaMemoryType`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PointerKind {
+    Unregistered = 0,
+    Host = 1,
+    Device = 2,
+}
+
+/// What kind of memory an address is, and the machine's number of its device.
+pub(crate) fn pointer_kind(session: &Session, address: u64) -> (PointerKind, Option<usize>) {
+    let memory = session.memory();
+    if let Some((_, range)) = memory.range_of(address) {
+        (PointerKind::Device, Some(range.device))
+    } else if memory.host_of(address).is_some() {
+        (PointerKind::Host, None)
+    } else {
+        (PointerKind::Unregistered, None)
+    }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cudaPointerGetAttributes(attributes: *mut PointerAttributes, address: u64) -> CudaError {
+    /// `cudaInvalidDeviceId`.
+    const NO_DEVICE: c_int = -2;
+    answer(|| {
+        let attributes = output(attributes)?;
+        let mut found =
+            PointerAttributes { kind: 0, device: NO_DEVICE, device_pointer: 0, host_pointer: address, reserved: [0; 8] };
+        let current = current();
+        if let Ok(Current { session, ordinal, .. }) = current {
+            let (kind, machine) = pointer_kind(session, address);
+            found.kind = kind as c_int;
+            let of_machine = |machine| session.visible().iter().position(|visible| *visible as usize == machine);
+            match kind {
+                PointerKind::Device => {
+                    found.device = machine.and_then(of_machine).unwrap_or(0) as c_int;
+                    (found.device_pointer, found.host_pointer) = (address, 0);
+                }
+                PointerKind::Host => {
+                    found.device = ordinal as c_int;
+                    found.device_pointer = address;
+                }
+                PointerKind::Unregistered => {}
+            }
+        }
+        attributes.set(found);
+        current.map(drop)
+    })
+}

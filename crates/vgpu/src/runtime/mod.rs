@@ -1,0 +1,32 @@
+//! The CUDA runtime: one file per kind of object, functions under their own names.
+
+mod current;
+
+mod copy;
+mod device;
+mod error;
+mod event;
+mod host;
+mod launch;
+mod memory;
+mod pool;
+mod properties;
+mod stream;
+
+pub use copy::*;
+pub use device::*;
+pub use error::*;
+pub use event::*;
+pub use host::*;
+pub use launch::*;
+pub use memory::*;
+pub use pool::*;
+pub use stream::*;
+
+pub(crate) use copy::{Direction, copy_bytes, set_bytes};
+pub(crate) use current::{Current, current, set_current, with_device};
+pub(crate) use launch::{REGISTERS, blocks_per_multiprocessor};
+pub(crate) use host::{allocate_host, free_host, register_host, unregister_host};
+pub(crate) use memory::pointer_kind;
+pub(crate) use properties::{attribute, binary_version};
+pub(crate) use stream::is_stream;

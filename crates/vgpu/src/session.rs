@@ -1,0 +1,279 @@
+//! The one virtual machine of this process: settings, devices, memory, profile. Everything exported to C starts here.
+//!
+//! The library may be loaded long before it is told what to be, and may find itself in a forked child; until
+//! [`attach`] has succeeded, and in a child whose parent had used the device, there is no session and every CUDA call
+//! says so.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Instant;
+
+use oomproof_profile::{Record, RunSettings, Touch, UnknownRead, layout::counter};
+
+use crate::arena::Arena;
+use crate::handles::{Handles, Registry};
+use crate::memory::{DriverEvent, Memory};
+use crate::recorder::{Header, Recorder};
+
+/// Ids of texts, source lines and modules that the profile already has.
+#[derive(Default)]
+struct Interned {
+    texts: HashMap<String, u32>,
+    sites: HashMap<(u32, u32, u32), u32>,
+    modules: HashMap<(u32, u32), u32>,
+}
+
+/// A virtual machine with its devices.
+pub(crate) struct Session {
+    pub(crate) settings: RunSettings,
+    pub(crate) header: Header,
+    pub(crate) registry: Registry,
+    start: Instant,
+    recorder: Mutex<Recorder>,
+    memory: Mutex<Memory>,
+    interned: Mutex<Interned>,
+    /// Devices that have a context, by ordinal after `CUDA_VISIBLE_DEVICES`.
+    contexts: Vec<AtomicBool>,
+    visible: OnceLock<Vec<u32>>,
+}
+
+static SESSION: OnceLock<Session> = OnceLock::new();
+static FORKED: AtomicBool = AtomicBool::new(false);
+
+/// The session of this process, if it has one.
+pub(crate) fn session() -> Option<&'static Session> {
+    let session = SESSION.get()?;
+    if FORKED.load(Ordering::Relaxed) && session.has_any_context() { None } else { Some(session) }
+}
+
+/// Whether this is a forked child of a process that had used the device.
+pub(crate) fn lost_by_fork() -> bool {
+    SESSION.get().is_some() && session().is_none()
+}
+
+/// Starts the session that the settings in `path` describe.
+pub(crate) fn attach(path: &Path) -> Result<(), String> {
+    if SESSION.get().is_some() {
+        return Ok(());
+    }
+    let text = std::fs::read(path).map_err(|error| format!("the settings `{}` cannot be read: {error}", path.display()))?;
+    let settings: RunSettings = serde_json::from_slice(&text)
+        .map_err(|error| format!("the settings `{}` are not understood: {error}", path.display()))?;
+    let file = settings.run_dir.join(format!("{}.oomprofile", std::process::id()));
+    let recorder = Recorder::create(&file)
+        .map_err(|error| format!("the profile `{}` cannot be created: {error}", file.display()))?;
+    let session = Session::new(settings, recorder);
+    let settings_json = String::from_utf8_lossy(&text);
+    session.note(&format!(r#"{{"kind":"settings","settings":{settings_json}}}"#));
+    if SESSION.set(session).is_ok() {
+        // SAFETY: the handler only touches atomics, a try-lock and one mmap.
+        unsafe { libc::pthread_atfork(None, None, Some(after_fork_in_child)) };
+    }
+    Ok(())
+}
+
+extern "C" fn after_fork_in_child() {
+    let Some(session) = SESSION.get() else { return };
+    FORKED.store(true, Ordering::Relaxed);
+    match session.recorder.try_lock() {
+        Ok(mut recorder) => recorder.abandon(),
+        // Another thread of the parent was recording: nobody will unlock it here, and nobody may record either.
+        Err(_) => session.header.make_private(),
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Session {
+    fn new(settings: RunSettings, recorder: Recorder) -> Self {
+        let devices = settings.device_count as usize;
+        let total = settings.device.total_bytes;
+        // Expandable segments reserve 9/8 of the card for each stream and size class, on each device.
+        let needed = total.saturating_mul(10).saturating_mul(devices.max(1) as u64).min(1 << 46);
+        let arena = Arena::reserve(needed);
+        let header = recorder.header();
+        header.counter(counter::USED).store(settings.reserved_by_others_bytes, Ordering::Relaxed);
+        Self {
+            header,
+            registry: Registry::default(),
+            start: Instant::now(),
+            recorder: Mutex::new(recorder),
+            memory: Mutex::new(Memory::new(arena, devices, total, settings.reserved_by_others_bytes)),
+            interned: Mutex::default(),
+            contexts: (0..devices).map(|_| AtomicBool::new(false)).collect(),
+            visible: OnceLock::new(),
+            settings,
+        }
+    }
+
+    /// Nanoseconds since the session began.
+    pub(crate) fn nanos(&self) -> u64 {
+        self.start.elapsed().as_nanos() as u64
+    }
+
+    /// The memory of all devices, locked.
+    pub(crate) fn memory(&self) -> MutexGuard<'_, Memory> {
+        lock(&self.memory)
+    }
+
+    /// Handles of objects of type `T`.
+    pub(crate) fn handles<T: Send + 'static>(&self) -> &'static Handles<T> {
+        self.registry.of::<T>()
+    }
+
+    /// Appends a record to the profile.
+    pub(crate) fn record(&self, record: &Record) {
+        if !FORKED.load(Ordering::Relaxed) {
+            lock(&self.recorder).append(record);
+        }
+    }
+
+    /// Appends a JSON object.
+    pub(crate) fn note(&self, json: &str) {
+        self.record(&Record::Note { nanos: self.nanos(), json: json.to_owned() });
+    }
+
+    /// Trims the file of the profile.
+    pub(crate) fn trim(&self) {
+        if !FORKED.load(Ordering::Relaxed) {
+            lock(&self.recorder).trim();
+        }
+    }
+
+    /// Ordinals of the machine's devices that this process may see, as the driver reads `CUDA_VISIBLE_DEVICES`.
+    pub(crate) fn visible(&self) -> &[u32] {
+        self.visible.get_or_init(|| {
+            let list = std::env::var("CUDA_VISIBLE_DEVICES").ok();
+            crate::visible::visible_devices(list.as_deref(), self.settings.device_count)
+        })
+    }
+
+    fn has_any_context(&self) -> bool {
+        self.contexts.iter().any(|context| context.load(Ordering::Relaxed))
+    }
+
+    /// Whether the device has a context.
+    pub(crate) fn has_context(&self, device: usize) -> bool {
+        self.contexts.get(device).is_some_and(|context| context.load(Ordering::Relaxed))
+    }
+
+    /// Makes the context of a device if it has none; it takes memory.
+    pub(crate) fn ensure_context(&self, device: usize) {
+        let Some(context) = self.contexts.get(device) else { return };
+        if !context.load(Ordering::Relaxed) && !context.swap(true, Ordering::Relaxed) {
+            let mut memory = self.memory();
+            memory.charge(device, self.settings.context_bytes.likely);
+            let used = memory.used(device);
+            drop(memory);
+            self.count_used(used);
+        }
+    }
+
+    fn count_used(&self, used: u64) {
+        self.header.counter(counter::USED).store(used, Ordering::Relaxed);
+        self.header.counter(counter::PEAK_USED).fetch_max(used, Ordering::Relaxed);
+    }
+
+    /// Records what the driver did with memory.
+    pub(crate) fn driver_event(&self, event: DriverEvent) {
+        self.count_used(event.used);
+        self.record(&Record::Driver {
+            nanos: self.nanos(),
+            action: event.action,
+            device: event.device as u8,
+            address: event.address,
+            size: event.size,
+            used: event.used,
+        });
+    }
+
+    /// The id of a text in the profile.
+    pub(crate) fn text(&self, text: &str) -> u32 {
+        let mut interned = lock(&self.interned);
+        if let Some(&id) = interned.texts.get(text) {
+            return id;
+        }
+        let id = interned.texts.len() as u32 + 1;
+        interned.texts.insert(text.to_owned(), id);
+        // Recorded under the lock, so that ids follow the order of the records.
+        self.record(&Record::Text(text.to_owned()));
+        id
+    }
+
+    /// The text of an id; empty for 0.
+    pub(crate) fn text_of(&self, id: u32) -> String {
+        let interned = lock(&self.interned);
+        interned.texts.iter().find(|(_, known)| **known == id).map_or_else(String::new, |(text, _)| text.clone())
+    }
+
+    /// The id of a source line.
+    pub(crate) fn site(&self, file: &str, line: u32, function: &str) -> u32 {
+        let (file, function) = (self.text(file), self.text(function));
+        let mut interned = lock(&self.interned);
+        let next = interned.sites.len() as u32 + 1;
+        *interned.sites.entry((file, line, function)).or_insert_with(|| {
+            self.record(&Record::Site { file, line, function });
+            next
+        })
+    }
+
+    /// The id of a module.
+    pub(crate) fn module(&self, path: &str, class: &str) -> u32 {
+        let (path, class) = (self.text(path), self.text(class));
+        let mut interned = lock(&self.interned);
+        let next = interned.modules.len() as u32 + 1;
+        *interned.modules.entry((path, class)).or_insert_with(|| {
+            self.record(&Record::Module { path, class });
+            next
+        })
+    }
+
+    /// Records that the block at `address` is used in some way, the first time.
+    pub(crate) fn touch(&self, memory: &mut Memory, address: u64, touch: Touch) {
+        let bit = 1 << touch.code();
+        if let Some((_, block)) = memory.block_of(address)
+            && block.touched & bit == 0
+        {
+            block.touched |= bit;
+            self.record(&Record::Touch { nanos: self.nanos(), address, touch });
+        }
+    }
+
+    /// A library function called `name` would have written device memory from each of `outputs` on.
+    pub(crate) fn library_wrote(&self, name: &str, outputs: &[u64]) {
+        let origin = self.text(name);
+        let mut memory = self.memory();
+        for &address in outputs {
+            memory.overwritten(address, origin);
+        }
+    }
+
+    /// A library was given scratch memory at `address`.
+    pub(crate) fn workspace(&self, address: u64) {
+        if address != 0 {
+            let mut memory = self.memory();
+            self.touch(&mut memory, address, Touch::Workspace);
+        }
+    }
+
+    /// Records that the host read `size` unknown bytes and was given `given`.
+    pub(crate) fn unknown_read(&self, address: u64, size: u64, given: u64, origin: u32) {
+        let [site, module, phase, step] = self.header.state();
+        self.header.counter(counter::UNKNOWN_READS).fetch_add(1, Ordering::Relaxed);
+        self.record(&Record::UnknownRead(UnknownRead {
+            nanos: self.nanos(),
+            address,
+            size,
+            given,
+            origin,
+            phase: crate::agent::phase_of(phase),
+            step,
+            site,
+            module,
+        }));
+    }
+}

@@ -1,0 +1,217 @@
+//! The parameters of a kernel, read off its mangled C++ name.
+
+use std::ffi::c_void;
+
+/// Elements per list in the argument of PyTorch's multi-tensor kernels, by number of lists.
+const LIST_LENGTHS: [usize; 5] = [110, 64, 48, 36, 30];
+
+/// What one parameter is, as far as it matters for what the kernel writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Parameter {
+    /// `T *`.
+    Pointer,
+    /// `T const *`.
+    ConstPointer,
+    /// `array<char *, n>`: element-wise kernels put their output first.
+    PointerArray,
+    /// A struct that begins with a pointer to what it describes, such as `TensorInfo`.
+    Tensor,
+    /// The lists of addresses of a multi-tensor kernel: number of lists.
+    TensorLists(usize),
+    /// Anything else: numbers, functors.
+    Other,
+}
+
+impl Parameter {
+    fn of(text: &str) -> Self {
+        let plain = text.trim();
+        if let Some(pointee) = plain.strip_suffix('*') {
+            let pointee = pointee.trim();
+            return if pointee.ends_with("const") || pointee.starts_with("const ") { Self::ConstPointer } else { Self::Pointer };
+        }
+        if plain.contains("array<char*") || plain.contains("Array<char*") {
+            return Self::PointerArray;
+        }
+        if let Some(list) = plain.split_once("TensorListMetadata<").or_else(|| plain.split_once("TensorListScalarListMetadata<"))
+        {
+            let lists = list.1.rsplit([',', '<']).find_map(|part| part.trim_end_matches(['>', ' ', 'u', 'l']).trim().parse().ok());
+            return lists.filter(|lists| (1..=LIST_LENGTHS.len()).contains(lists)).map_or(Self::Other, Self::TensorLists);
+        }
+        if plain.contains("TensorInfo<") || plain.contains("TensorAccessor") {
+            return if plain.contains("TensorInfo<") && plain.contains(" const,") { Self::Other } else { Self::Tensor };
+        }
+        Self::Other
+    }
+
+    /// Whether a kernel may write through it.
+    pub(crate) fn is_written(self) -> bool {
+        !matches!(self, Self::ConstPointer | Self::Other)
+    }
+
+    /// Calls `f` with each pointer in the argument that may be written through.
+    ///
+    /// # Safety
+    /// `argument` must point to a value of this parameter's type.
+    pub(crate) unsafe fn for_each_pointer(self, argument: *const c_void, mut f: impl FnMut(u64)) {
+        let words = match self {
+            Self::ConstPointer | Self::Other => 0,
+            Self::Pointer | Self::PointerArray | Self::Tensor => 1,
+            Self::TensorLists(lists) => lists * LIST_LENGTHS[lists - 1],
+        };
+        for index in 0..words {
+            // SAFETY: each of these types holds at least `words` pointers from its start.
+            f(unsafe { argument.cast::<u64>().add(index).read_unaligned() });
+        }
+    }
+}
+
+/// A kernel's name and parameters.
+#[derive(Clone, Debug)]
+pub(crate) struct Signature {
+    /// Everything before the parameters: return type, scopes, template arguments.
+    name: String,
+    parameters: Vec<Parameter>,
+    /// The type of the elements when it is a fill.
+    fill_of: Option<String>,
+}
+
+impl Signature {
+    /// Reads a mangled name; one that is not C++ has no parameters.
+    pub(crate) fn demangle(mangled: &str) -> Self {
+        let text = cpp_demangle::Symbol::new(mangled).ok().and_then(|symbol| symbol.demangle().ok());
+        Self::parse(text.as_deref().unwrap_or(mangled))
+    }
+
+    fn parse(text: &str) -> Self {
+        let (name, parameters) = split_parameters(text).unwrap_or((text, ""));
+        let texts = split_at_commas(parameters);
+        let fill_of = texts
+            .get(1)
+            .and_then(|functor| functor.strip_prefix("at::native::FillFunctor<")?.strip_suffix('>'))
+            .filter(|_| texts.get(2).is_some_and(|data| Parameter::of(data) == Parameter::PointerArray))
+            .map(|element| element.trim().to_owned());
+        Self { name: name.to_owned(), parameters: texts.iter().map(|text| Parameter::of(text)).collect(), fill_of }
+    }
+
+    pub(crate) fn parameters(&self) -> &[Parameter] {
+        &self.parameters
+    }
+
+    /// Length of an element in bytes, if this kernel fills contiguous memory with one value.
+    pub(crate) fn fill_element_len(&self) -> Option<usize> {
+        Some(match self.fill_of.as_deref()? {
+            "bool" | "unsigned char" | "signed char" | "char" => 1,
+            "short" | "unsigned short" | "c10::Half" | "c10::BFloat16" => 2,
+            "int" | "unsigned int" | "float" => 4,
+            "long" | "unsigned long" | "double" | "c10::complex<float>" => 8,
+            "c10::complex<double>" => 16,
+            other if other.starts_with("c10::Float8_") => 1,
+            _ => return None,
+        })
+    }
+
+    /// A name for people: the function, and the operation that it was instantiated for when that is part of it.
+    pub(crate) fn short_name(&self) -> String {
+        let before_arguments = self.name.split('<').next().unwrap_or_default();
+        let function = before_arguments.rsplit([':', ' ']).next().unwrap_or_default();
+        let operation = self
+            .name
+            .split(|c: char| !(c.is_alphanumeric() || c == '_'))
+            .find(|word| word.ends_with("_kernel_cuda") || word.ends_with("_kernel_impl") || word.ends_with("Functor"));
+        match operation {
+            _ if function.is_empty() => "an unnamed kernel".to_owned(),
+            Some(operation) if operation != function => format!("{function} ({operation})"),
+            _ => function.to_owned(),
+        }
+    }
+}
+
+/// Splits `name(parameters)` at the parenthesis that opens the last group.
+fn split_parameters(text: &str) -> Option<(&str, &str)> {
+    let body = text.trim_end().strip_suffix(')')?;
+    let mut depth = 0;
+    for (at, c) in body.char_indices().rev() {
+        match c {
+            ')' => depth += 1,
+            '(' if depth == 0 => return Some((&body[..at], &body[at + 1..])),
+            '(' => depth -= 1,
+            _ => {}
+        }
+    }
+    None
+}
+
+fn split_at_commas(parameters: &str) -> Vec<&str> {
+    let mut parts = Vec::new();
+    let (mut depth, mut start) = (0i32, 0);
+    for (at, c) in parameters.char_indices() {
+        match c {
+            '<' | '(' | '{' | '[' => depth += 1,
+            '>' | ')' | '}' | ']' => depth -= 1,
+            ',' if depth == 0 => {
+                parts.push(parameters[start..at].trim());
+                start = at + 1;
+            }
+            _ => {}
+        }
+    }
+    if !parameters.trim().is_empty() {
+        parts.push(parameters[start..].trim());
+    }
+    parts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Parameter::{ConstPointer, Other, Pointer, PointerArray, Tensor, TensorLists};
+    use super::*;
+
+    fn check(text: &str, expected: &[Parameter]) {
+        assert_eq!(Signature::parse(text).parameters, expected, "{text}");
+    }
+
+    #[test]
+    fn parameters_follow_from_their_types() {
+        check("void f()", &[]);
+        check("plain_c_kernel", &[]);
+        check("void k<float>(float*, float const*, int)", &[Pointer, ConstPointer, Other]);
+        check("void k<4, F<int>, std::array<char*, 3ul> >(int, F<int>, std::array<char*, 3ul>)", &[Other, Other, PointerArray]);
+        check("void k<g(at::TensorIterator&)::{lambda(int, int)#1}>(int, g(at::TensorIterator&)::{lambda(int, int)#1})", &[Other, Other]);
+        check("void k(at::cuda::detail::TensorInfo<float, unsigned int>, at::cuda::detail::TensorInfo<float const, unsigned int>)", &[Tensor, Other]);
+        check("void k<M, F>(at::native::(anonymous namespace)::TensorListMetadata<2>, F)", &[TensorLists(2), Other]);
+    }
+
+    #[test]
+    fn fills_are_recognised_by_their_functor() {
+        let fill = |element: &str| {
+            let functor = format!("at::native::FillFunctor<{element}>");
+            Signature::parse(&format!(
+                "void at::native::vectorized_elementwise_kernel<4, {functor}, std::array<char*, 1ul> >(int, {functor}, std::array<char*, 1ul>)"
+            ))
+            .fill_element_len()
+        };
+        assert_eq!(fill("float"), Some(4));
+        assert_eq!(fill("c10::BFloat16"), Some(2));
+        assert_eq!(fill("c10::complex<double>"), Some(16));
+        assert_eq!(fill("c10::Float8_e4m3fn"), Some(1));
+        assert_eq!(fill("something::New"), None);
+        assert_eq!(Signature::parse("void k(int, float, std::array<char*, 1ul>)").fill_element_len(), None);
+    }
+
+    #[test]
+    fn mangled_names_of_pytorch_are_read() {
+        let signature = Signature::demangle(
+            "_ZN2at6native29vectorized_elementwise_kernelILi4ENS0_11FillFunctorIhEESt5arrayIPcLm1EEEEviT0_T1_",
+        );
+        assert_eq!(signature.fill_element_len(), Some(1));
+        assert_eq!(signature.short_name(), "vectorized_elementwise_kernel (FillFunctor)");
+    }
+
+    #[test]
+    fn names_for_people_say_the_operation() {
+        let name = |text: &str| Signature::parse(text).short_name();
+        assert_eq!(name("void at::native::reduce_kernel<512, 1, at::native::ReduceOp<bool, at::native::func_wrapper_t<bool, at::native::and_kernel_cuda(at::TensorIterator&)::{lambda()#1}> > >(at::native::ReduceOp<bool>)"), "reduce_kernel (and_kernel_cuda)");
+        assert_eq!(name("triton_poi_fused_add_0"), "triton_poi_fused_add_0");
+        assert_eq!(name(""), "an unnamed kernel");
+    }
+}

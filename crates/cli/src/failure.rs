@@ -5,7 +5,7 @@
 use std::fmt::Display;
 use std::path::Path;
 
-use serde_json::{Value, json};
+use serde::Serialize;
 
 use crate::exit::Exit;
 
@@ -20,6 +20,17 @@ pub(crate) struct Failure {
     pub text: String,
     /// What the user can do, one line each.
     pub hints: Vec<String>,
+    /// Whether it still has to be said.
+    pub told: Told,
+}
+
+/// Whether the user has read of a failure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Told {
+    /// Not yet.
+    Not,
+    /// The agent said so on the standard error, in the script's process.
+    ByAgent,
 }
 
 impl Failure {
@@ -30,6 +41,7 @@ impl Failure {
             exit,
             text: text.into(),
             hints: Vec::new(),
+            told: Told::Not,
         }
     }
 
@@ -68,16 +80,29 @@ impl Failure {
     }
 
     /// The object that `--json` writes.
-    pub(crate) fn to_json(&self) -> Value {
-        json!({
-            "schema": 1,
-            "error": {
-                "code": self.id,
-                "text": self.text,
-                "hint": if self.hints.is_empty() { Value::Null } else { self.hints.join("\n").into() },
-            }
-        })
+    pub(crate) fn to_json(&self) -> impl Serialize {
+        ErrorForm {
+            schema: 1,
+            error: ErrorFields {
+                code: self.id,
+                text: self.text.clone(),
+                hint: (!self.hints.is_empty()).then(|| self.hints.join("\n")),
+            },
+        }
     }
+}
+
+#[derive(Serialize)]
+struct ErrorForm {
+    schema: u32,
+    error: ErrorFields,
+}
+
+#[derive(Serialize)]
+struct ErrorFields {
+    code: &'static str,
+    text: String,
+    hint: Option<String>,
 }
 
 /// The words of the operating system without the number that Rust appends.
@@ -94,7 +119,7 @@ mod tests {
     use super::*;
 
     fn check(failure: &Failure, text: &str, hint: Option<&str>) {
-        let json = failure.to_json();
+        let json = serde_json::to_value(failure.to_json()).unwrap();
         assert_eq!(json["error"]["text"], text);
         assert_eq!(json["error"]["hint"].as_str(), hint);
     }

@@ -103,8 +103,14 @@ struct RunFolder {
 impl RunFolder {
     fn new() -> Result<Self, Failure> {
         let place = env::temp_dir();
-        let failed =
-            |error: &std::io::Error| Failure::io("make a folder for the run in", &place, error);
+        let failed = |error: &std::io::Error| {
+            let failure = Failure::io("make a folder for the run in", &place, error);
+            if failure.hints.is_empty() {
+                failure.hint("set TMPDIR to a folder that you can write to")
+            } else {
+                failure
+            }
+        };
         let folder = tempfile::Builder::new()
             .prefix("oomproof-")
             .tempdir()
@@ -218,6 +224,9 @@ fn judge(
     settings: &RunSettings,
     ended: &Ended,
 ) -> Result<Outcome, Failure> {
+    if let Some(failure) = profile_file::agent_failure(&run.profiles) {
+        return Err(failure);
+    }
     let found = profile_file::of_process(&run.profiles, ended.pid)?;
     let path = match found {
         Some(path) => path,

@@ -7,7 +7,7 @@ use std::io::{self, Write};
 use owo_colors::{AnsiColors, OwoColorize};
 use serde::Serialize;
 
-use crate::failure::{Failure, reason};
+use crate::failure::{Failure, Told, reason};
 
 /// Data for people: color is stripped unless a terminal shows it.
 pub(crate) fn data(text: &str) -> Result<(), Failure> {
@@ -45,6 +45,9 @@ pub(crate) fn say(text: &str) {
 
 /// Why a verb could not do its work.
 pub(crate) fn failure(failure: &Failure) {
+    if failure.told == Told::ByAgent {
+        return;
+    }
     let mut text = format!(
         "{} {}\n",
         "error:".color(AnsiColors::Red).bold(),

@@ -7,10 +7,10 @@ use std::fs::{self, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
-use oomproof_profile::{Phase, Record, RunSettings, encode, layout};
+use oomproof_profile::{Phase, Profile, Record, RunSettings, encode, layout};
 use serde_json::{Value, json};
 
-use crate::failure::Failure;
+use crate::failure::{Failure, Told};
 
 /// How names of profiles end.
 pub(crate) const EXTENSION: &str = "oomprofile";
@@ -82,8 +82,46 @@ pub(crate) fn append_notes(path: &Path, notes: &[Value]) -> Result<(), Failure> 
     append().map_err(|error| Failure::io("complete", path, &error))
 }
 
-/// What a script that was ended by the clock was doing, in words.
+/// What the agent of any process could not do, in its words; then there are no figures to trust.
+pub(crate) fn agent_failure(folder: &Path) -> Option<Failure> {
+    let path = fs::read_dir(folder)
+        .ok()?
+        .flatten()
+        .map(|entry| entry.path())
+        .filter(|path| {
+            path.extension()
+                .is_some_and(|extension| extension == "failure")
+        })
+        .min()?;
+    let text = fs::read_to_string(path).ok()?;
+    let (text, hint) = text.split_once("\nhint: ").unwrap_or((&text, ""));
+    let mut failure = Failure::environment("virtual_gpu", text.trim());
+    if !hint.trim().is_empty() {
+        failure = failure.hint(hint.trim());
+    }
+    failure.told = Told::ByAgent;
+    Some(failure)
+}
+
+/// What a script that was ended by the clock was doing, in words: the agent's when it could still speak.
 pub(crate) fn waiting_for(path: &Path) -> Result<String, Failure> {
+    let bytes = fs::read(path).map_err(|error| Failure::io("read", path, &error))?;
+    let said = Profile::read(&bytes).ok().and_then(|profile| {
+        profile
+            .records
+            .iter()
+            .rev()
+            .find_map(|record| match record {
+                Record::Note { json, .. } => {
+                    let note: Value = serde_json::from_str(json).ok()?;
+                    Some(note["waiting_for"].as_str()?.to_owned())
+                }
+                _ => None,
+            })
+    });
+    if let Some(said) = said {
+        return Ok(said);
+    }
     let header = header(path).map_err(|error| Failure::io("read", path, &error))?;
     let state = |index: usize| {
         let at = layout::STATE + 4 * index;
@@ -129,8 +167,6 @@ fn word(header: &[u8], at: usize) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use oomproof_profile::Profile;
-
     use super::*;
 
     fn profile(folder: &Path, pid: u32, peak_reserved: u64) -> PathBuf {

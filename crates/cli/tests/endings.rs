@@ -141,3 +141,38 @@ fn the_script_gets_the_environment_of_the_contract() {
         );
     }
 }
+
+#[test]
+fn what_the_agent_could_not_do_is_said_once() {
+    let body = "folder=$(sed -n 's/.*\"run_dir\": \"\\(.*\\)\".*/\\1/p' \"$OOMPROOF_RUN\")\n\
+                printf 'no device\\nhint: reinstall\\n' | tee \"$folder/$$.failure\" >&2\n\
+                exit 5";
+    let setting = Setting::new().python("3,11,7", TORCH, body);
+    insta::assert_snapshot!(setting.shown("run --json --gpu t4 train.py"));
+}
+
+#[test]
+fn the_clock_repeats_what_the_agent_was_waiting_for() {
+    let setting = Setting::new().python("3,11,7", TORCH, "exit 0");
+    let made = setting.output("run --gpu t4 --profile made.oomprofile train.py");
+    assert_eq!(made.status.code(), Some(11));
+    let mut profile = fs::read(setting.path("made.oomprofile")).unwrap();
+    let json = r#"{"kind":"exit","signal":15,"waiting_for":"the 3rd epoch"}"#.to_owned();
+    oomproof_profile::encode(
+        &oomproof_profile::Record::Note { nanos: 1, json },
+        &mut profile,
+    );
+    oomproof_profile::layout::set_committed(&mut profile);
+    fs::write(setting.path("made.oomprofile"), profile).unwrap();
+    let body = "folder=$(sed -n 's/.*\"run_dir\": \"\\(.*\\)\".*/\\1/p' \"$OOMPROOF_RUN\")\n\
+                cp made.oomprofile \"$folder/$$.oomprofile\"; exec sleep 60";
+    let setting = setting.python("3,11,7", TORCH, body);
+    let output = setting.output("run --json --gpu t4 --timeout 1s train.py");
+    let verdict: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert!(
+        verdict["reasons"]
+            .to_string()
+            .contains("waiting for the 3rd epoch"),
+        "{verdict}"
+    );
+}

@@ -35,6 +35,10 @@ def raises(what, call, *args, **options):
     except what as error:
         return error
     raise AssertionError("nothing was raised")
+def python(code):
+    import subprocess
+    subprocess.run([sys.executable, "-c", open(sys.argv[0]).read().partition("# the " + "script")[0] + code], check=True)
+# the script
 """
 
 AFTER = """
@@ -90,7 +94,12 @@ def run(script: str, tmp_path: Path, *, folders: Sequence[str] = ("project",), *
     for folder in folders:
         (tmp_path / folder).mkdir(parents=True)
         fill(tmp_path / folder)
-    settings = {"allow_writes": False, "scratch": str(tmp_path / "scratch"), "run_dir": str(tmp_path / "run"), **changed}
+    settings = {
+        "allow_writes": False,
+        "scratch": str(tmp_path / "scratch"),
+        "run_dir": str(tmp_path / "run"),
+        **changed,
+    }
     program = tmp_path / "program.py"
     before = BEFORE.format(agent=str(AGENT), settings=settings, standins=STANDINS)
     program.write_text(before + script + AFTER)
@@ -232,6 +241,10 @@ CASES: List[Any] = [
     # Other processes and threads
     ("p = os.fork()\nif not p:\n open('best.pt', 'w').write('c'); os.remove('logs/old.txt'); os._exit(0)\nos.waitpid(p, 0)",
      {"best.pt": "c", "logs/old.txt": ...}),
+    ("open('best.pt', 'w').write('bad'); os.mkdir('d')\n"
+     "python(\"open('best.pt', 'a').write('+'); os.remove('logs/old.txt'); os.rename('d', 'e')\")",
+     {"best.pt": "bad+", "logs/old.txt": ..., "e/": None}),
+    ("python(\"open('best.pt', 'a').write('+')\")", {"best.pt": "good+"}),
     ("import threading; open('n', 'w').close()\nt = [threading.Thread(target=lambda i=i: (os.makedirs('d/e', exist_ok=True),"
      " open(f'd/e/{i}', 'w').write('t'))) for i in range(8)]\n[x.start() for x in t]; [x.join() for x in t]",
      {"n": "", "d/": None, "d/e/": None, **{f"d/e/{i}": "t" for i in range(8)}}),
@@ -278,6 +291,11 @@ TORCH_CASES: List[str] = [
     "big = {'x': torch.empty(1 << 28)}; torch.save(big, 'best.pt'); s = os.stat('best.pt')\n"
     "assert s.st_size > 1 << 30 and s.st_blocks * 512 < 1 << 20, s\n"
     "assert torch.load('best.pt', mmap=True)['x'].shape == (1 << 28,)",
+    # A device's memory is not brought to the host; small tensors are kept.
+    "torch.UntypedStorage.device = property(lambda storage: torch.device('cuda:0'))\n"
+    "try: torch.save({**W, 'z': torch.ones(1 << 28)}, 'best.pt')\nfinally: del torch.UntypedStorage.device\n"
+    "assert os.stat('best.pt').st_blocks * 512 < 1 << 20; back = torch.load('best.pt', map_location='cpu', mmap=True)\n"
+    "assert torch.equal(back['a'], W['a']) and back['b'].shape == W['b'].shape and not back['b'].any()",
     "from safetensors.torch import save_file, load_file; save_file(W, 'best.pt'); assert same(load_file('best.pt'))",
     "from safetensors.torch import save_file, load_file; save_file(W, Path('best.pt'), {'format': 'pt'})\n"
     "from safetensors import safe_open\n"

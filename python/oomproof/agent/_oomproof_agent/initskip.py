@@ -35,7 +35,7 @@ _SHAPERS = ("mul_", "add_", "sub_", "div_", "clamp_", "clip_", "erfinv_", "copys
 _INITS = ("trunc_normal_", "_no_grad_trunc_normal_", "orthogonal_", "eye_", "dirac_", "sparse_")
 _FACTORIES = ("randn", "rand", "normal")
 
-_active: Optional["InitSkip"] = None
+_active: Optional[InitSkip] = None
 
 
 def install(settings: Dict[str, Any], note: Callable[[Dict[str, Any]], None]) -> None:
@@ -67,7 +67,7 @@ class _Pages:
     def drop(self) -> bool:
         """Returns the pages to the system: they read as zeros from now on."""
         span = ctypes.c_size_t(self.end - self.start)
-        return self._libc.madvise(ctypes.c_void_p(self.start), span, _MADV_DONTNEED) == 0
+        return bool(self._libc.madvise(ctypes.c_void_p(self.start), span, _MADV_DONTNEED) == 0)
 
     def untouched(self) -> bool:
         """True when no page is in memory or in swap; False also when the system does not tell."""
@@ -93,7 +93,7 @@ class _Pages:
 class _Known:
     """A parameter's memory, valid while the tensor that it was seen through still has it."""
 
-    __slots__ = ("tensor", "skipped")
+    __slots__ = ("skipped", "tensor")
 
     def __init__(self, tensor: Any) -> None:
         self.tensor = weakref.ref(tensor)
@@ -243,17 +243,18 @@ class InitSkip:
             if original is not None:
                 self._init_function(original)
 
-    def _init_function(self, original: Any) -> None:
+    def _init_function(self, original: Callable[..., Any]) -> None:
         @functools.wraps(original)
         def initialize(tensor: Any, *args: Any, **options: Any) -> Any:
             if self.skips(tensor, sets=True):
                 return tensor
             return original(tensor, *args, **options)
 
+        called = original.__name__
         # Modules import these by name.
         for name, module in list(sys.modules.items()):
-            if name.startswith("torch.nn") and vars(module).get(original.__name__) is original:
-                self._set(module, original.__name__, initialize)
+            if name.startswith("torch.nn") and vars(module).get(called) is original:
+                self._set(module, called, initialize)
 
     def _replace_factories(self) -> None:
         if getattr(self.torch.randn, "__wrapped__", None) is None:
@@ -301,9 +302,7 @@ class InitSkip:
     def _in_constructor(self) -> bool:
         frame = sys._getframe(1)
         for _ in range(12):
-            if frame.f_code.co_name == "__init__" and isinstance(
-                frame.f_locals.get("self"), self.torch.nn.Module
-            ):
+            if frame.f_code.co_name == "__init__" and isinstance(frame.f_locals.get("self"), self.torch.nn.Module):
                 return True
             if frame.f_back is None:
                 return False
@@ -342,14 +341,20 @@ class InitSkip:
     def _converting(self, fn: Any) -> Any:
         """A change of type is made on the host and would write all of it."""
 
+        becomes: Dict[Any, Any] = {}
+
         @functools.wraps(fn)
         def convert(tensor: Any) -> Any:
-            if self._still_blank(tensor):
-                probe = fn(self.torch.empty(0, dtype=tensor.dtype))
-                if probe.dtype != tensor.dtype:
-                    blank = self._blank(tensor, probe.dtype)
-                    if blank is not None:
-                        return fn(blank)
+            if isinstance(tensor, self.torch.Tensor) and self._large(tensor):
+                known = self._entry(tensor)
+                if known is not None and known.skipped:
+                    dtype = tensor.dtype
+                    if dtype not in becomes:
+                        becomes[dtype] = fn(self.torch.empty(0, dtype=dtype)).dtype
+                    if becomes[dtype] != dtype and self._pages(tensor).untouched():
+                        blank = self._blank(tensor, becomes[dtype])
+                        if blank is not None:
+                            return fn(blank)
             return fn(tensor)
 
         convert._oomproof_converts = convert  # type: ignore[attr-defined]
@@ -359,17 +364,17 @@ class InitSkip:
         deepcopy = parameter.__deepcopy__
 
         @functools.wraps(deepcopy)
-        def __deepcopy__(tensor: Any, memo: Dict[int, Any]) -> Any:
+        def copy(tensor: Any, memo: Dict[int, Any]) -> Any:
             if id(tensor) not in memo and self._still_blank(tensor):
                 blank = self._blank(tensor, tensor.dtype)
                 if blank is not None:
-                    copy = type(tensor)(blank, tensor.requires_grad)
-                    self.register(copy)
-                    memo[id(tensor)] = copy
-                    return copy
+                    twin = type(tensor)(blank, tensor.requires_grad)
+                    self.register(twin)
+                    memo[id(tensor)] = twin
+                    return twin
             return deepcopy(tensor, memo)
 
-        parameter.__deepcopy__ = __deepcopy__
+        parameter.__deepcopy__ = copy
 
     # -- the end --------------------------------------------------------------------------------------------------
 

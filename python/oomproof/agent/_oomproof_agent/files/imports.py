@@ -35,6 +35,7 @@ class AfterImport(importlib.abc.MetaPathFinder):
         if name not in self._changes or name in self._looking:
             return None
         self._looking.add(name)
+        spec: Optional[importlib.machinery.ModuleSpec]
         try:
             for finder in sys.meta_path:
                 find = getattr(finder, "find_spec", None)

@@ -43,9 +43,7 @@ class Overlay:
         self.scratch = self._plain(scratch)
         self.upper_root = self.scratch + "/files"
         self._make_dirs(self.upper_root)
-        self._log = posix.open(
-            self.scratch + "/log", os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600
-        )
+        self._log = posix.open(self.scratch + "/log", os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         self._log_read = 0
         self._gone: Set[str] = set()
         self._folders: Dict[str, str] = {}
@@ -53,7 +51,7 @@ class Overlay:
         self._note = note
         self._lock = threading.RLock()
         self._temp, self._temp_before = self._temp_folder()
-        self._free = tuple(self._plain(each) for each in free) + (self.scratch,) + _ALWAYS_FREE
+        self._free = (*(self._plain(each) for each in free), self.scratch, *_ALWAYS_FREE)
         os.register_at_fork(after_in_child=self._forked)
 
     # -- set-up ---------------------------------------------------------------------------------------------------

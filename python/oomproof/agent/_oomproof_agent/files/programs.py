@@ -29,7 +29,7 @@ def _name_of(command: Any) -> str:
     if isinstance(command, (list, tuple)):
         command = command[0] if command else ""
     text = os.fsdecode(command) if isinstance(command, (str, bytes, os.PathLike)) else ""
-    words = text.split() if not os.path.sep in text.split(" ")[0] else [text]
+    words = text.split() if os.path.sep not in text.split(" ")[0] else [text]
     return words[0] if words else ""
 
 

@@ -61,14 +61,14 @@ class Redirect:
             if overlay.untouched():
                 return posix.open(path, flags, mode, dir_fd=dir_fd)
             place = overlay.find(path, follow=not flags & os.O_NOFOLLOW, dir_fd=dir_fd)
-            return self._named(path, posix.open, place, flags, mode)
+            return int(self._named(path, posix.open, place, flags, mode))
         if _TMPFILE and flags & _TMPFILE == _TMPFILE:
             if overlay.is_free(overlay.canonical(path, follow=True, dir_fd=dir_fd)):
                 return posix.open(path, flags, mode, dir_fd=dir_fd)
             return posix.open(overlay.scratch, flags, mode)
         place = self.place_to_write(path, flags, dir_fd=dir_fd)
         # The original may be read-only in its mode; its twin is ours.
-        return self._named(path, posix.open, place, flags, mode)
+        return int(self._named(path, posix.open, place, flags, mode))
 
     def place_to_write(self, path: Any, flags: int, *, dir_fd: Optional[int] = None) -> str:
         """Where to open a path for writing with these flags of `open`."""
@@ -259,9 +259,7 @@ class Redirect:
         overlay.mirror_folder(canonical.rpartition("/")[0] or "/")
         return overlay.upper(canonical)
 
-    def symlink(
-        self, src: Any, dst: Any, target_is_directory: bool = False, *, dir_fd: Optional[int] = None
-    ) -> None:
+    def symlink(self, src: Any, dst: Any, target_is_directory: bool = False, *, dir_fd: Optional[int] = None) -> None:
         place = self._new_entry(dst, dir_fd=dir_fd, operation="symlink", also=src)
         posix.symlink(src, place, target_is_directory)
         self.overlay.hide_real(self.overlay.logical(place))
@@ -283,7 +281,8 @@ class Redirect:
         overlay = self.overlay
         canonical = overlay.canonical(path, follow=False, dir_fd=dir_fd)
         if overlay.is_free(canonical):
-            return self._named(path, posix.unlink, canonical)
+            self._named(path, posix.unlink, canonical)
+            return
         mode = overlay.mode(canonical)
         if mode is None:
             overlay.require_folder(canonical, path)
@@ -294,13 +293,13 @@ class Redirect:
         overlay.hide_real(canonical)
         if overlay.raw_exists(overlay.upper(canonical)):
             self._named(path, posix.unlink, overlay.upper(canonical))
-        return None
 
     def rmdir(self, path: Any, *, dir_fd: Optional[int] = None) -> None:
         overlay = self.overlay
         canonical = overlay.canonical(path, follow=False, dir_fd=dir_fd)
         if overlay.is_free(canonical):
-            return self._named(path, posix.rmdir, canonical)
+            self._named(path, posix.rmdir, canonical)
+            return
         mode = overlay.mode(canonical)
         if mode is None:
             overlay.require_folder(canonical, path)
@@ -313,22 +312,20 @@ class Redirect:
         overlay.hide_real(canonical)
         if overlay.raw_exists(overlay.upper(canonical)):
             self._named(path, posix.rmdir, overlay.upper(canonical))
-        return None
 
-    def rename(
-        self, src: Any, dst: Any, *, src_dir_fd: Optional[int] = None, dst_dir_fd: Optional[int] = None
-    ) -> None:
+    def rename(self, src: Any, dst: Any, *, src_dir_fd: Optional[int] = None, dst_dir_fd: Optional[int] = None) -> None:
         overlay = self.overlay
         source = overlay.canonical(src, follow=False, dir_fd=src_dir_fd)
         target = overlay.canonical(dst, follow=False, dir_fd=dst_dir_fd)
         if overlay.is_free(source) and overlay.is_free(target):
-            return posix.rename(src, dst, src_dir_fd=src_dir_fd, dst_dir_fd=dst_dir_fd)
+            posix.rename(src, dst, src_dir_fd=src_dir_fd, dst_dir_fd=dst_dir_fd)
+            return
         mode = overlay.mode(source)
         if mode is None:
             raise failure(errno.ENOENT, src, dst)
         overlay.require_folder(target, src, dst)
         if source == target:
-            return None
+            return
         folder = stat.S_ISDIR(mode)
         if folder and target.startswith(source + "/"):
             raise failure(errno.EINVAL, src, dst)
@@ -353,7 +350,6 @@ class Redirect:
         if not overlay.is_free(source):
             overlay.note(source, "rename")
             overlay.hide_real(source)
-        return None
 
     @staticmethod
     def _move(place: str, goal: str) -> None:
@@ -369,13 +365,14 @@ class Redirect:
 
     def chdir(self, path: Any) -> None:
         if isinstance(path, int) or self.overlay.untouched():
-            return posix.chdir(path)
+            posix.chdir(path)
+            return
         canonical = self.overlay.canonical(path, follow=True)
         place = self.overlay.find(path)
         # The real folder, where there is one, so that programs the script starts find their files.
         if not self.overlay.hidden(canonical) and self.overlay.raw_exists(canonical):
             place = canonical
-        return self._named(path, posix.chdir, place)
+        self._named(path, posix.chdir, place)
 
     def getcwd(self) -> str:
         return self.overlay.getcwd()
@@ -449,7 +446,7 @@ class Redirect:
 class Entry:
     """What `os.scandir` yields."""
 
-    __slots__ = ("name", "path", "_full", "_redirect")
+    __slots__ = ("_full", "_redirect", "name", "path")
 
     def __init__(self, redirect: Redirect, name: Any, path: Any, full: Any) -> None:
         self.name = name
@@ -496,13 +493,13 @@ class Listing:
     def __init__(self, entries: Iterator[Entry]) -> None:
         self._entries = entries
 
-    def __iter__(self) -> "Listing":
+    def __iter__(self) -> Listing:
         return self
 
     def __next__(self) -> Entry:
         return next(self._entries)
 
-    def __enter__(self) -> "Listing":
+    def __enter__(self) -> Listing:
         return self
 
     def __exit__(self, *_: object) -> None:

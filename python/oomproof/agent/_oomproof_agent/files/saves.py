@@ -50,18 +50,19 @@ def _is_path(name: Any) -> bool:
     return isinstance(name, (str, bytes, os.PathLike))
 
 
-def _host_bytes(address: int, length: int) -> memoryview:
+def _write_sparse(fd: int, offset: int, address: int, length: int) -> None:
+    """Writes what is not zero of this host memory; the rest is a hole already."""
     import ctypes
 
-    return memoryview((ctypes.c_char * length).from_address(address)).cast("B")
-
-
-def _write_sparse(fd: int, offset: int, data: memoryview) -> None:
-    """Writes what is not zero; the rest is a hole already."""
-    zeros = bytes(_LARGE)
-    for start in range(0, len(data), _LARGE):
-        chunk = data[start : start + _LARGE]
-        if chunk != zeros[: len(chunk)]:
+    compare = ctypes.CDLL(None).memcmp
+    for start in range(0, length, _LARGE):
+        size = min(_LARGE, length - start)
+        chunk = (ctypes.c_char * size).from_address(address + start)
+        # Memory that equals itself one byte further on is all of one value.
+        same = compare(
+            ctypes.c_void_p(address + start), ctypes.c_void_p(address + start + 1), ctypes.c_size_t(size - 1)
+        )
+        if same or chunk[0] != b"\0":
             posix.pwrite(fd, chunk, offset + start)
 
 
@@ -159,9 +160,7 @@ class Saves:
                     fd = posix.open(self._sparse, os.O_RDWR | os.O_CLOEXEC)
                     try:
                         for name, data, size in later:
-                            _write_sparse(
-                                fd, offsets.get_record_offset(name), _host_bytes(data.data_ptr(), size)
-                            )
+                            _write_sparse(fd, offsets.get_record_offset(name), data.data_ptr(), size)
                     finally:
                         posix.close(fd)
 
@@ -349,7 +348,7 @@ class Saves:
                 if not size or (tensor.device.type == "cuda" and size >= _LARGE):
                     continue
                 host = tensor.detach().cpu()
-                _write_sparse(fd, start + offset, _host_bytes(host.data_ptr(), size))
+                _write_sparse(fd, start + offset, host.data_ptr(), size)
         finally:
             posix.close(fd)
 
@@ -357,7 +356,7 @@ class Saves:
 
     def sqlite(self, module: ModuleType) -> None:
         def database(name: Any) -> Any:
-            plain = _is_path(name) and not os.fspath(name) in ("", ":memory:")
+            plain = _is_path(name) and os.fspath(name) not in ("", ":memory:")
             if not plain or os.fsdecode(name).startswith("file:"):
                 return name
             return self.writing(name, os.O_RDWR | os.O_CREAT)

@@ -14,13 +14,15 @@ import subprocess
 import sys
 import textwrap
 from dataclasses import dataclass, field
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Dict, List
 
 import pytest
 
 HERE = Path(__file__).parent
+# The interpreter of the scripts, which may have another PyTorch than the one that runs the tests.
+PYTHON = os.environ.get("OOMPROOF_TEST_PYTHON", sys.executable)
+FIND_TORCH = "import importlib.util as u; spec = u.find_spec('torch'); print(spec.origin if spec else '')"
 AGENT = HERE.parents[2] / "python" / "oomproof" / "agent"
 FAMILIES = re.compile(r"^lib(cu(?!p_)|cudart|nv|nccl)")
 OWN_SYMBOLS = re.compile(r"^(cu[A-Zbdfprs]|cuda|nv[A-Zmrs]|nccl|__cuda)")
@@ -89,7 +91,7 @@ class Run:
             "PYTHONPATH": os.pathsep.join(map(str, [AGENT, *self.paths])),
             "FAKE": str(self.device),
         }
-        command = [sys.executable, str(source), *arguments]
+        command = [PYTHON, str(source), *arguments]
         done = subprocess.run(
             command, env=environment, cwd=self.folder, capture_output=True, text=True, timeout=120, check=False
         )
@@ -119,9 +121,9 @@ def fake_standins(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Libraries under the names that torch is linked against; without torch, two of them."""
     folder = tmp_path_factory.mktemp("standins")
     names, symbols = {"libcuda.so.1", "libcudart.so.13", "libnvidia-ml.so.1"}, set()
-    torch = find_spec("torch")
-    if torch is not None and torch.origin is not None:
-        for library in (Path(torch.origin).parent / "lib").glob("lib*.so*"):
+    found = subprocess.run([PYTHON, "-c", FIND_TORCH], capture_output=True, text=True, check=True).stdout.strip()
+    if found:
+        for library in (Path(found).parent / "lib").glob("lib*.so*"):
             dynamic = subprocess.run(["readelf", "-d", str(library)], capture_output=True, text=True, check=True)
             needed = re.findall(r"\(NEEDED\).*\[(.+?)\]", dynamic.stdout)
             names |= {name for name in needed if FAMILIES.match(name)}

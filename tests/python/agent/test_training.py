@@ -217,8 +217,9 @@ step()
     done = run(script, full=True)
     assert done.out == "CUDA out of memory. Tried to allocate 2.00 GiB.\n"
     oom = done.note("oom")
-    line = (PRELUDE + script.removeprefix(PRELUDE)).splitlines().index("    Op.apply(x).sum().backward()") + 1
+    # The innermost line outside of PyTorch, here the one that raised.
+    line = next(number for number, text in enumerate(script.splitlines(), start=1) if "raise torch" in text)
     assert (oom["phase"], oom["step"]) == ("backward", 1)
-    assert oom["file"].endswith("script.py") and oom["function"] in ("<module>", "gives_up")
-    assert oom["line"] in (line, line - 9), oom
+    assert oom["file"].endswith("script.py")
+    assert (oom["function"], oom["line"]) == ("gives_up", line)
     assert done.note("oom_survived")["count"] == 1

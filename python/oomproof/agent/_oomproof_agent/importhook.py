@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from importlib.machinery import ModuleSpec
-from typing import Any, Callable, Dict, NamedTuple, Optional, Sequence
+from typing import Any, Callable, Dict, NamedTuple, Optional, Sequence, Set
 
 
 class Action(NamedTuple):
@@ -21,6 +21,8 @@ class ImportHook:
 
     def __init__(self) -> None:
         self._actions: Dict[str, Action] = {}
+        # Another finder of this kind asks us back.
+        self._looking: Set[str] = set()
 
     def on(
         self,
@@ -42,14 +44,23 @@ class ImportHook:
     def find_spec(
         self, name: str, path: Optional[Sequence[str]] = None, target: Any = None
     ) -> Optional[ModuleSpec]:
-        if name not in self._actions:
+        if name not in self._actions or name in self._looking:
             return None
+        self._looking.add(name)
+        try:
+            spec = self._ask_others(name, path, target)
+        finally:
+            self._looking.discard(name)
+        if spec is not None:
+            self._shadow(name, spec)
+        return spec
+
+    def _ask_others(self, name: str, path: Optional[Sequence[str]], target: Any) -> Optional[ModuleSpec]:
         for finder in list(sys.meta_path):
             if finder is self or not hasattr(finder, "find_spec"):
                 continue
             spec = finder.find_spec(name, path, target)
             if spec is not None:
-                self._shadow(name, spec)
                 return spec
         return None
 

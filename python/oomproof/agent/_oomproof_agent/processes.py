@@ -9,22 +9,11 @@ from __future__ import annotations
 import os
 from typing import Callable
 
-# Experiment trackers would send the figures of a run that computes nothing.
-_TRACKERS_OFF = {
-    "WANDB_MODE": "disabled",
-    "COMET_MODE": "disabled",
-    "NEPTUNE_MODE": "debug",
-    "CLEARML_OFFLINE_MODE": "1",
-}
-
-
 def after_fork_in_child(action: Callable[[], None]) -> None:
     os.register_at_fork(after_in_child=action)
 
 
-def prepare_environment(*, standins: str, allow_writes: bool) -> None:
+def prepare_environment(*, standins: str) -> None:
     """Variables for libraries in this process and its children."""
     # Triton looks for the driver itself, in a folder.
     os.environ["TRITON_LIBCUDA_PATH"] = standins
-    if not allow_writes:
-        os.environ.update(_TRACKERS_OFF)

@@ -72,9 +72,7 @@ class Agent:
     def install(self) -> None:
         files = _part("files")
         self._init_skip = _part("initskip")
-        prepare_environment(
-            standins=self._settings["standins"], allow_writes=self._settings.get("allow_writes", False)
-        )
+        prepare_environment(standins=self._settings["standins"])
         if files is not None:
             files.install(self._settings, self.device.note)
         self.imports.on("torch", before=self._before_torch, after=self._after_torch)
@@ -127,8 +125,6 @@ class Agent:
         optimizer = importlib.import_module("torch.optim.optimizer")
         optimizer.register_optimizer_step_post_hook(self._optimizer_stepped)
         optimizer.Optimizer.__init__ = self.steps.wrap_init(optimizer.Optimizer.__init__)
-        if not self._settings.get("labels", True):
-            return
         optimizer.register_optimizer_step_pre_hook(self._optimizer_begins)
 
     def _watch_labels(self, torch: Any) -> None:
@@ -164,10 +160,16 @@ class Agent:
     def _outermost_begins(self, module: Any) -> None:
         import torch
 
-        self.phases.forward_begins(evaluating=not (torch.is_grad_enabled() and module.training))
+        evaluating = not (torch.is_grad_enabled() and module.training)
+        if not evaluating:
+            self._training_begins()
+        self.phases.forward_begins(evaluating=evaluating)
         self.roles.opened(module)
 
     def _optimizer_begins(self, optimizer: Any, _args: Any, _kwargs: Any) -> None:
+        self._training_begins()
+        if not self._settings.get("labels", True):
+            return
         self.phases.optimizer_begins()
         self.roles.optimizer_begins(optimizer)
 
@@ -176,6 +178,11 @@ class Agent:
             self.roles.optimizer_ended(optimizer)
             self.phases.optimizer_ends()
         self.steps.optimizer_ended(optimizer)
+
+    def _training_begins(self) -> None:
+        skipped, self._init_skip = self._init_skip, None
+        if skipped is not None:
+            skipped.flush()
 
     def _step_ended(self, step: int) -> None:
         self.ooms.step_ended()

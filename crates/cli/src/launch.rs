@@ -139,7 +139,7 @@ pub(crate) fn launch(launch: &Launch) -> Result<Outcome, Failure> {
         folders::standins().as_deref(),
         run.folder.path(),
     )?;
-    let settings = settings(launch, &run, standins)?;
+    let settings = settings(launch, &run, &standins)?;
     let text = serde_json::to_vec_pretty(&settings).map_err(|error| {
         Failure::environment("io", format!("the settings cannot be written: {error}"))
     })?;
@@ -183,7 +183,7 @@ fn command(launch: &Launch, run: &RunFolder) -> Result<Command, Failure> {
     Ok(command)
 }
 
-fn settings(launch: &Launch, run: &RunFolder, standins: PathBuf) -> Result<RunSettings, Failure> {
+fn settings(launch: &Launch, run: &RunFolder, standins: &Path) -> Result<RunSettings, Failure> {
     let absolute =
         |path: &Path| std::path::absolute(path).map_err(|error| Failure::io("find", path, &error));
     let cwd = match &launch.folder {
@@ -200,7 +200,7 @@ fn settings(launch: &Launch, run: &RunFolder, standins: PathBuf) -> Result<RunSe
         cudnn_version: launch.torch.cudnn_version,
         nccl_version: launch.torch.nccl_version,
         torch_version: launch.torch.version.clone(),
-        standins: absolute(&standins)?,
+        standins: absolute(standins)?,
         vgpu: absolute(&launch.resources.vgpu)?,
         run_dir: absolute(&run.profiles)?,
         scratch: absolute(&run.scratch)?,
@@ -246,7 +246,7 @@ fn judge(
     }
     profile_file::append_notes(&path, &notes)?;
 
-    let kept = keep(launch, run, &path, ended)?;
+    let kept = keep(launch, run, &path, ended);
     let mut circumstances = circumstances(launch, ended);
     circumstances.profile = kept.to_string_lossy().into_owned();
     let bytes = fs::read(&kept).map_err(|error| Failure::io("read", &kept, &error))?;
@@ -278,7 +278,7 @@ fn circumstances(launch: &Launch, ended: &Ended) -> Circumstances {
 }
 
 /// Moves the profile to where it stays. When it cannot be moved the folder of the run stays instead.
-fn keep(launch: &Launch, run: RunFolder, path: &Path, ended: &Ended) -> Result<PathBuf, Failure> {
+fn keep(launch: &Launch, run: RunFolder, path: &Path, ended: &Ended) -> PathBuf {
     let target = match &launch.profile {
         Some(named) => Some(named.clone()),
         None => {
@@ -290,7 +290,7 @@ fn keep(launch: &Launch, run: RunFolder, path: &Path, ended: &Ended) -> Result<P
         None => Err(std::io::Error::other("there is no home folder")),
     };
     match (moved, target) {
-        (Ok(()), Some(target)) => Ok(target),
+        (Ok(()), Some(target)) => target,
         (Err(error), target) => {
             // The profile is worth more than a tidy temporary folder.
             let folder = run.folder.keep();
@@ -302,9 +302,9 @@ fn keep(launch: &Launch, run: RunFolder, path: &Path, ended: &Ended) -> Result<P
                 folder.display()
             ));
             let _ = fs::remove_dir_all(folder.join("scratch"));
-            Ok(path.to_path_buf())
+            path.to_path_buf()
         }
-        (Ok(()), None) => Ok(path.to_path_buf()),
+        (Ok(()), None) => path.to_path_buf(),
     }
 }
 

@@ -48,19 +48,15 @@ pub(crate) fn failure(failure: &Failure) {
     if failure.told == Told::ByAgent {
         return;
     }
-    let mut text = format!(
-        "{} {}\n",
+    let mut lines = vec![format!(
+        "{} {}",
         "error:".color(AnsiColors::Red).bold(),
         failure.text
-    );
+    )];
     if !failure.hints.is_empty() {
-        text.push('\n');
+        lines.push(String::new());
     }
-    for hint in &failure.hints {
-        text.push_str(&format!(
-            "{} {hint}\n",
-            "hint:".color(AnsiColors::Cyan).bold()
-        ));
-    }
-    let _ = anstream::stderr().write_all(text.as_bytes());
+    let hint = "hint:".color(AnsiColors::Cyan).bold().to_string();
+    lines.extend(failure.hints.iter().map(|text| format!("{hint} {text}")));
+    let _ = writeln!(anstream::stderr(), "{}", lines.join("\n"));
 }

@@ -33,7 +33,7 @@ pub(crate) struct TorchProbe {
     /// The CUDA version it was built with, such as `13.2`.
     #[serde(default)]
     pub cuda: Option<String>,
-    /// The ROCm version it was built with.
+    /// The version of `ROCm` it was built with.
     #[serde(default)]
     pub hip: Option<String>,
     /// What it requires, as its metadata says.

@@ -96,14 +96,13 @@ pub(crate) fn split(verb: &Command, args: &[OsString]) -> (Vec<OsString>, Option
 fn takes_value(verb: &Command, option: &OsStr) -> bool {
     let text = option.to_string_lossy();
     verb.get_arguments().any(|arg| {
-        let named = match text.strip_prefix("--") {
-            Some(long) => arg.get_long() == Some(long),
-            None => {
-                let mut letters = text.chars().skip(1);
-                arg.get_short()
-                    .is_some_and(|short| letters.next() == Some(short))
-                    && letters.next().is_none()
-            }
+        let named = if let Some(long) = text.strip_prefix("--") {
+            arg.get_long() == Some(long)
+        } else {
+            let mut letters = text.chars().skip(1);
+            arg.get_short()
+                .is_some_and(|short| letters.next() == Some(short))
+                && letters.next().is_none()
         };
         named && matches!(arg.get_action(), ArgAction::Set | ArgAction::Append)
     })

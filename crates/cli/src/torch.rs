@@ -57,17 +57,17 @@ impl Torch {
 /// The torch of `interpreter`, or the reason why it cannot be used.
 pub(crate) fn usable(interpreter: &Interpreter) -> Result<Torch, Failure> {
     let (major, minor, patch) = interpreter.probe.version;
-    let path = interpreter.path.display();
+    let interpreter_path = interpreter.path.display();
     if (major, minor) < OLDEST_PYTHON {
         return Err(Failure::environment(
             "python_too_old",
-            format!("`{path}` is Python {major}.{minor}.{patch}, and 3.9 is the oldest that is supported"),
+            format!("`{interpreter_path}` is Python {major}.{minor}.{patch}, and 3.9 is the oldest that is supported"),
         )
         .hint("name a newer interpreter with `--python PATH`"));
     }
     let Some(torch) = &interpreter.probe.torch else {
         return Err(
-            Failure::environment("no_torch", format!("`{path}` has no torch"))
+            Failure::environment("no_torch", format!("`{interpreter_path}` has no torch"))
                 .hint("activate the environment that holds it, or name its interpreter with `--python PATH`")
                 .hint("`oomproof venv PATH` makes a light environment with torch"),
         );

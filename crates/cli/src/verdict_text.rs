@@ -13,8 +13,12 @@ use crate::bar::{Glyphs, Part, bar};
 
 /// Most lines in a list of modules, source lines, assumptions or calls.
 const LONGEST_LIST: usize = 8;
-/// Width of the column of names.
+/// Width of the names of figures, which have a remark behind them.
 const NAMES: usize = 24;
+/// Width of the names in lists, which are paths.
+const LISTED: usize = 42;
+/// Width of the names of phases, which have two figures behind them.
+const PHASES: usize = LISTED - 12;
 /// Width at which sentences are wrapped.
 const LINE: usize = 72;
 
@@ -308,7 +312,7 @@ fn write_shares(out: &mut String, verdict: &Verdict, glyphs: Glyphs) -> fmt::Res
         let modules = peak
             .modules
             .iter()
-            .map(|module| (shortened(&module.path), module.bytes));
+            .map(|module| (module_name(&module.path), module.bytes));
         write_list(out, modules, peak.allocated_bytes)?;
     }
     if !peak.sites.is_empty() {
@@ -333,7 +337,7 @@ fn write_roles(out: &mut String, mut roles: Vec<(Role, Bytes)>, glyphs: Glyphs) 
             "  {glyph} {:<width$}{size:>12}{:>7}",
             role,
             percent(size, whole),
-            width = NAMES - 2
+            width = LISTED - 2
         )?;
     }
     Ok(())
@@ -346,10 +350,10 @@ fn write_list(
 ) -> fmt::Result {
     for (name, size) in items.by_ref().take(LONGEST_LIST) {
         let share = percent(size, whole);
-        if name.chars().count() > NAMES {
-            writeln!(out, "  {name}\n  {:<NAMES$}{size:>12}{share:>7}", "")?;
+        if name.chars().count() > LISTED {
+            writeln!(out, "  {name}\n  {:<LISTED$}{size:>12}{share:>7}", "")?;
         } else {
-            writeln!(out, "  {name:<NAMES$}{size:>12}{share:>7}")?;
+            writeln!(out, "  {name:<LISTED$}{size:>12}{share:>7}")?;
         }
     }
     match items.len() {
@@ -357,7 +361,11 @@ fn write_list(
         more => {
             let rest: Bytes = items.map(|(_, size)| size).sum();
             let name = format!("{more} more");
-            writeln!(out, "  {name:<NAMES$}{rest:>12}{:>7}", percent(rest, whole))
+            writeln!(
+                out,
+                "  {name:<LISTED$}{rest:>12}{:>7}",
+                percent(rest, whole)
+            )
         }
     }
 }
@@ -372,11 +380,15 @@ fn percent(part: Bytes, whole: Bytes) -> String {
 fn write_phases(out: &mut String, verdict: &Verdict) -> fmt::Result {
     if !verdict.phases.is_empty() {
         heading(out, "highest in each phase")?;
-        writeln!(out, "  {:<NAMES$}{:>12}{:>12}", "", "allocated", "reserved")?;
+        writeln!(
+            out,
+            "  {:<PHASES$}{:>12}{:>12}",
+            "", "allocated", "reserved"
+        )?;
         for (phase, level) in &verdict.phases {
             writeln!(
                 out,
-                "  {phase:<NAMES$}{:>12}{:>12}",
+                "  {phase:<PHASES$}{:>12}{:>12}",
                 level.allocated_bytes, level.reserved_bytes
             )?;
         }
@@ -459,6 +471,15 @@ fn row(out: &mut String, name: &str, value: &str, note: &str) -> fmt::Result {
 
 fn size_row(out: &mut String, name: &str, size: Bytes, note: &str) -> fmt::Result {
     row(out, name, &format!("{size:>12}"), note)
+}
+
+/// The dotted path; that of the outermost module is empty.
+fn module_name(path: &str) -> String {
+    if path.is_empty() {
+        "(the outermost module)".to_owned()
+    } else {
+        shortened(path)
+    }
 }
 
 /// A path from its last telling folder on: after `site-packages`, or relative to the current folder.

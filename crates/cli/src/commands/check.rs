@@ -90,7 +90,8 @@ enum Finding {
 struct Limit {
     kind: LimitKind,
     /// The most that passes.
-    limit_bytes: Bytes,
+    #[serde(rename = "limit_bytes")]
+    most: Bytes,
     /// What it is compared with: the limit, or the figure of the baseline.
     compared_bytes: Bytes,
     /// Peak less `compared_bytes`.
@@ -185,7 +186,7 @@ fn report(args: &CheckArgs, before: Option<&Verdict>, verdict: &Verdict) -> Repo
     let peak = args.measure.of(verdict);
     let limit = |kind, compared: Bytes, limit: Bytes| Limit {
         kind,
-        limit_bytes: limit,
+        most: limit,
         compared_bytes: compared,
         difference_bytes: peak.signed_difference(compared),
         passed: peak <= limit,
@@ -232,26 +233,27 @@ fn text(report: &Report) -> String {
         Finding::Failed => "failed",
         Finding::Unknown => "unknown",
     };
-    let mut text = format!("{word}: {} {}\n", report.measure.words(), report.peak_bytes);
+    let peak = report.peak_bytes;
+    let mut lines = vec![format!("{word}: {} {peak}", report.measure.words())];
     for limit in &report.limits {
-        let size = Bytes::new(limit.difference_bytes.unsigned_abs());
+        let apart = Bytes::new(limit.difference_bytes.unsigned_abs());
         let side = match limit.difference_bytes {
             0 => "equal to".to_owned(),
-            1.. => format!("{size} above"),
-            _ => format!("{size} below"),
+            1.. => format!("{apart} above"),
+            _ => format!("{apart} below"),
         };
         let what = match limit.kind {
             LimitKind::Max => format!("the limit of {}", limit.compared_bytes),
             LimitKind::Baseline => format!(
                 "the baseline of {} (up to {} passes)",
-                limit.compared_bytes, limit.limit_bytes
+                limit.compared_bytes, limit.most
             ),
         };
-        text.push_str(&format!("  {side} {what}\n"));
+        lines.push(format!("  {side} {what}"));
     }
-    text.push_str(&format!("  {}\n", verdict_text::first_line(&report.run)));
-    text.push_str(&format!("  profile {}\n", report.run.profile));
-    text
+    lines.push(format!("  {}", verdict_text::first_line(&report.run)));
+    lines.push(format!("  profile {}", report.run.profile));
+    lines.join("\n") + "\n"
 }
 
 #[cfg(test)]

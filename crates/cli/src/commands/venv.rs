@@ -106,7 +106,7 @@ pub(crate) fn venv(args: &VenvArgs) -> Result<Exit, Failure> {
     install(&python, &["--no-deps".as_ref(), torch.as_ref()], &torch)?;
     printer::say("[3/3] what torch needs apart from CUDA, and numpy");
     let requirements = requirements(&python)?;
-    let words: Vec<&OsStr> = requirements.iter().map(|line| line.as_ref()).collect();
+    let words: Vec<&OsStr> = requirements.iter().map(AsRef::as_ref).collect();
     install(&python, &words, "what torch requires")?;
     std::fs::write(stamp(folder), &args.torch)
         .map_err(|error| Failure::io("write", &stamp(folder), &error))?;

@@ -56,6 +56,10 @@ pub(crate) fn sample() -> Verdict {
                     bytes: mib(2400),
                 },
                 ModuleShare {
+                    path: String::new(),
+                    bytes: mib(1200),
+                },
+                ModuleShare {
                     path: "transformer.h.11.attention.projection.dropout".into(),
                     bytes: mib(96),
                 },
@@ -302,7 +306,7 @@ fn first_lines_name_only_assumptions_that_matter_to_the_figure() {
         |verdict| {
             verdict
                 .assumptions
-                .extend([assumed("generic_card"), assumed("unknown_value")])
+                .extend([assumed("generic_card"), assumed("unknown_value")]);
         },
         &format!("fits on 2 assumptions: {rest}"),
     );

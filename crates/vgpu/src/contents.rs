@@ -167,7 +167,8 @@ impl Contents {
             .next_back()
             .filter(|(start, value)| *start + value.len() > at)
             .map_or(at, |(start, _)| *start);
-        self.ranges.range(first..end.max(first)).map(|(start, value)| (*start, value))
+        let last = if at < end { end } else { first };
+        self.ranges.range(first..last).map(|(start, value)| (*start, value))
     }
 }
 

@@ -1,0 +1,39 @@
+//! Spatial transformers: grids and samplers, which need no scratch memory.
+
+use super::CudnnStatus;
+use super::object::{change, integers};
+
+/// What is sampled and how.
+#[derive(Debug, Default)]
+struct SpatialTransformer {
+    sampler: i32,
+    data_type: i32,
+    dimensions: Vec<i32>,
+}
+
+object!(SpatialTransformer, cudnnCreateSpatialTransformerDescriptor, cudnnDestroySpatialTransformerDescriptor);
+
+/// Sets what is sampled and how.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cudnnSetSpatialTransformerNdDescriptor(
+    transformer: u64,
+    sampler: i32,
+    data_type: i32,
+    count: i32,
+    dimensions: *const i32,
+) -> CudnnStatus {
+    // SAFETY: the caller passes `count` integers or null.
+    let Some(dimensions) = (unsafe { integers(dimensions, count) }) else { return CudnnStatus::BAD_PARAM };
+    change(transformer, |kept: &mut SpatialTransformer| {
+        *kept = SpatialTransformer { sampler, data_type, dimensions };
+    })
+}
+
+operations! {
+    cudnnSpatialTfGridGeneratorForward(transformer: u64, theta: u64, grid: u64) writes [grid] scratch [];
+    cudnnSpatialTfGridGeneratorBackward(transformer: u64, d_grid: u64, d_theta: u64) writes [d_theta] scratch [];
+    cudnnSpatialTfSamplerForward(transformer: u64, alpha: u64, x_layout: u64, x: u64, grid: u64, beta: u64, y_layout: u64, y: u64)
+        writes [y] scratch [];
+    cudnnSpatialTfSamplerBackward(transformer: u64, alpha: u64, x_layout: u64, x: u64, beta: u64, dx_layout: u64, dx: u64, alpha_grid: u64, dy_layout: u64, dy: u64, grid: u64, beta_grid: u64, d_grid: u64)
+        writes [dx, d_grid] scratch [];
+}

@@ -6,16 +6,15 @@ when a module that is asked for has been executed.
 
 from __future__ import annotations
 
-import importlib.abc
-import importlib.machinery
 import sys
+from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any, Callable, Dict, Optional, Sequence, Set
 
 Change = Callable[[ModuleType], None]
 
 
-class AfterImport(importlib.abc.MetaPathFinder):
+class AfterImport:
     """Calls `changes[name]` after the module `name` has been executed."""
 
     def __init__(self, changes: Dict[str, Change]) -> None:
@@ -27,19 +26,21 @@ class AfterImport(importlib.abc.MetaPathFinder):
             module = sys.modules.get(name)
             if module is not None:
                 change(module)
-        sys.meta_path.insert(0, self)
+        sys.meta_path.insert(0, self)  # type: ignore[arg-type]
 
     def find_spec(
         self, name: str, path: Optional[Sequence[str]], target: Optional[ModuleType] = None
-    ) -> Optional[importlib.machinery.ModuleSpec]:
+    ) -> Optional[ModuleSpec]:
         if name not in self._changes or name in self._looking:
             return None
         self._looking.add(name)
-        spec: Optional[importlib.machinery.ModuleSpec]
+        spec: Optional[ModuleSpec]
         try:
             for finder in sys.meta_path:
                 find = getattr(finder, "find_spec", None)
-                spec = None if find is None or finder is self else find(name, path, target)
+                if find is None or finder is self:
+                    continue
+                spec = find(name, path, target)
                 if spec is not None:
                     break
             else:

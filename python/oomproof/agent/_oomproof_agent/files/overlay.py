@@ -77,14 +77,17 @@ class Overlay:
 
     def _temp_folder(self) -> Tuple[Optional[str], Set[str]]:
         """The temporary folder and what was in it before the run: that is protected, what comes later is free."""
-        import tempfile
-
+        # As `tempfile` chooses it, which would take milliseconds to import.
+        named = [os.environ.get(name) for name in ("TMPDIR", "TEMP", "TMP")]
+        usable = [path for path in (*named, "/tmp", "/var/tmp", "/usr/tmp") if path and posix.access(path, os.W_OK)]
+        if not usable:
+            return None, set()
+        temp = self._plain(usable[0])
         try:
-            temp = self._plain(tempfile.gettempdir())
-        except OSError:
-            return None, set()
-        if self._plain(posix.getcwd()) == temp:
-            return None, set()
+            if self._plain(posix.getcwd()) == temp:
+                return None, set()
+        except FileNotFoundError:
+            pass
         listing = self.scratch + "/temp.json"
         try:
             mine = f"{listing}.{os.getpid()}"

@@ -16,6 +16,7 @@ import os
 import posix
 import stat
 import sys
+from types import MethodType
 from typing import Any, Callable, Dict, Iterator, List, Optional
 
 from .overlay import Overlay, failure
@@ -48,7 +49,11 @@ _CHANGERS = {
 
 
 class Redirect:
-    """Redirected functions, one method for each kind of operation."""
+    """Redirected functions, one method for each kind of operation.
+
+    All are bound methods: like the originals, and unlike plain functions, they do not bind again when a class has
+    them among its attributes, as older versions of `pathlib` do.
+    """
 
     def __init__(self, overlay: Overlay) -> None:
         self.overlay = overlay
@@ -159,7 +164,7 @@ class Redirect:
         overlay = self.overlay
 
         @functools.wraps(original)
-        def read(path: Any, *args: Any, **options: Any) -> Any:
+        def read(_: Redirect, path: Any, *args: Any, **options: Any) -> Any:
             if isinstance(path, int) or overlay.untouched():
                 return original(path, *args, **options)
             dir_fd = options.pop("dir_fd", None)
@@ -176,14 +181,14 @@ class Redirect:
         if name == "stat":
 
             @functools.wraps(original)
-            def status(path: Any, *, dir_fd: Optional[int] = None, follow_symlinks: bool = True) -> Any:
+            def status(_: Redirect, path: Any, *, dir_fd: Optional[int] = None, follow_symlinks: bool = True) -> Any:
                 if isinstance(path, int) or overlay.untouched():
                     return original(path, dir_fd=dir_fd, follow_symlinks=follow_symlinks)
                 place = overlay.find(path, follow=follow_symlinks, dir_fd=dir_fd)
                 return self._named(path, original, place, follow_symlinks=follow_symlinks)
 
-            return status
-        return read
+            return MethodType(status, self)
+        return MethodType(read, self)
 
     def listdir(self, path: Any = None) -> List[Any]:
         overlay = self.overlay
@@ -220,7 +225,7 @@ class Redirect:
         overlay = self.overlay
 
         @functools.wraps(original)
-        def change(path: Any, *args: Any, **options: Any) -> Any:
+        def change(_: Redirect, path: Any, *args: Any, **options: Any) -> Any:
             if isinstance(path, int):
                 return original(path, *args, **options)
             follow = options.get("follow_symlinks", follows)
@@ -239,7 +244,7 @@ class Redirect:
                 upper = overlay.copy_up(canonical)
             return self._named(path, original, upper, *args, **options)
 
-        return change
+        return MethodType(change, self)
 
     def mkdir(self, path: Any, mode: int = 0o777, *, dir_fd: Optional[int] = None) -> None:
         canonical = self._new_entry(path, dir_fd=dir_fd, operation="mkdir")
@@ -412,9 +417,10 @@ class Redirect:
     def install(self) -> None:
         table = {id(original): replacement for original, replacement in self.functions().items()}
         originals = list(self.functions())  # keeps the ids alive
-        supports = [getattr(os, name) for name in ("supports_dir_fd", "supports_fd", "supports_follow_symlinks")]
-        for supported in supports:
+        # Removing a tree by descriptors lists folders of the real file system alone, so that is not offered.
+        for supported in (os.supports_dir_fd, os.supports_fd, os.supports_follow_symlinks):
             supported.update([table[id(each)] for each in list(supported) if id(each) in table])
+        os.supports_fd.discard(self.scandir)
         keep = {"posix", "_io", "importlib._bootstrap", "importlib._bootstrap_external"}
         for name, module in list(sys.modules.items()):
             if name in keep or name.startswith(("_frozen", "_oomproof_agent")) or not hasattr(module, "__dict__"):
@@ -428,7 +434,6 @@ class Redirect:
         del originals
         shutil = sys.modules.get("shutil")
         if shutil is not None:
-            # Removing by descriptor would ask for the names in a folder of the real file system alone.
             shutil._use_fd_functions = False  # type: ignore[attr-defined]
 
     @staticmethod

@@ -13,14 +13,17 @@ mod matrix_matrix;
 mod matrix_vector;
 mod reductions;
 mod status;
+mod transfers;
 
 mod vectors;
 
 pub use batched::*;
 pub use handle::*;
+pub(super) use handle::{is_cublas_handle, version, version_number};
 pub use matrix_matrix::*;
 pub use matrix_vector::*;
 pub use reductions::*;
 pub use status::*;
+pub use transfers::*;
 
 pub use vectors::*;

@@ -9,7 +9,6 @@ use std::sync::Arc;
 
 use super::object;
 use super::{CudnnStatus, engines};
-use crate::session::session;
 use crate::status::put;
 
 /// Attribute type of other descriptors.
@@ -203,7 +202,6 @@ pub unsafe extern "C" fn cudnnBackendGetAttribute(
     CudnnStatus::SUCCESS
 }
 
-/// A session is needed even for descriptors, since handles live in it.
 #[cfg(test)]
 mod tests {
     use super::*;

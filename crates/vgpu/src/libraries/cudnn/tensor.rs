@@ -15,7 +15,7 @@ pub(super) struct Tensor {
 impl Tensor {
     /// A packed tensor.
     pub(super) fn packed(data_type: i32, dimensions: Vec<i32>) -> Self {
-        let mut strides = vec![1; dimensions.len()];
+        let mut strides = vec![1i32; dimensions.len()];
         for index in (1..dimensions.len()).rev() {
             strides[index - 1] = strides[index].saturating_mul(dimensions[index]);
         }

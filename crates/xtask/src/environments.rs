@@ -20,13 +20,13 @@ const TOOL_PINS: &[&str] = &["mypy==2.4.1", "pytest==9.2.0", "ruff==0.17.5"];
 
 /// A light environment with torch, made by `oomproof venv`; the path of its Python.
 pub(crate) fn torch(repository: &Repository) -> Result<PathBuf> {
-    let program = build::release(repository)?;
     let folder = repository.target.join(format!("venv-{TORCH}"));
     let python = folder.join("bin/python");
     let stamp = Stamp::new(&folder, &[&[TORCH], TEST_PINS].concat());
     if stamp.is_fresh() {
         return Ok(python);
     }
+    let program = build::release(repository)?;
     eprintln!(
         "      a light environment with torch {TORCH} in {}",
         folder.display()

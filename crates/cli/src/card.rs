@@ -9,6 +9,8 @@ use crate::failure::Failure;
 /// Whose architecture a card has of which only the size is known: the oldest one on which PyTorch picks the same
 /// kernels as on its successors.
 const GENERIC: &str = "a100-80gb";
+/// The name CUDA reports for it.
+const GENERIC_NAME: &str = "generic GPU";
 /// More than any single card has, and less than the arena of the virtual device.
 const LARGEST: Bytes = Bytes::from_gib(4096);
 
@@ -128,7 +130,7 @@ pub(crate) fn card(typed: &CardArgs) -> Result<Card, Failure> {
 pub(crate) fn generic(total: Bytes) -> Result<Card, Failure> {
     let gpu = find(GENERIC).map_err(|unknown| unknown_gpu(&unknown))?;
     let mut card = Card::of_gpu(&gpu.with_memory(total));
-    card.name = format!("generic card of {total}");
+    card.name = GENERIC_NAME.to_owned();
     let (major, minor) = gpu.device_settings().compute_capability;
     card.assumption = Some(format!(
         "the card has the {} architecture, compute capability {major}.{minor}, because only its memory was given",
@@ -191,7 +193,7 @@ mod tests {
             "NVIDIA GeForce RTX 4090",
             Some(8),
         );
-        check(None, Some(16), "generic card of 16.00 GiB", Some(16));
+        check(None, Some(16), "generic GPU", Some(16));
     }
 
     #[test]

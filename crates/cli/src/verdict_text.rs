@@ -151,7 +151,7 @@ fn write_oom(out: &mut String, verdict: &Verdict, oom: &Oom, glyphs: Glyphs) -> 
         row(out, "line", &shown_path(place), "")?;
     }
     if let Some(module) = &oom.module {
-        row(out, "module", module, "")?;
+        row(out, "module", &module_name(module), "")?;
     }
     if let Some(requested) = oom.requested_bytes {
         let of_segment = match oom.tried_bytes {
@@ -395,7 +395,7 @@ fn write_phases(out: &mut String, verdict: &Verdict) -> fmt::Result {
     }
     writeln!(
         out,
-        "\n  {:<NAMES$}{:>12}",
+        "\n  {:<PHASES$}{:>12}",
         "steps measured", verdict.steps_measured
     )?;
     if !verdict.not_reached.is_empty() {

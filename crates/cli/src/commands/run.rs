@@ -173,15 +173,11 @@ pub(crate) fn resolve(
 /// Says what is about to run on what.
 pub(crate) fn announce(request: &Launch, user: &UserCommand) {
     let card = &request.card;
-    let size = if card.assumption.is_some() {
-        String::new()
-    } else {
-        format!(" ({})", card.total())
-    };
     printer::say(&format!(
-        "{} on a virtual {}{size}, torch {}",
+        "{} on a virtual {} ({}), torch {}",
         user.name(),
         card.name(),
+        card.total(),
         request.torch.version
     ));
     if let Some(assumption) = &card.assumption {

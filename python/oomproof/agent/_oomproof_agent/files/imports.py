@@ -26,7 +26,7 @@ class AfterImport:
             module = sys.modules.get(name)
             if module is not None:
                 change(module)
-        sys.meta_path.insert(0, self)  # type: ignore[arg-type]
+        sys.meta_path.insert(0, self)
 
     def find_spec(
         self, name: str, path: Optional[Sequence[str]], target: Optional[ModuleType] = None

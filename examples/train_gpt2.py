@@ -112,9 +112,7 @@ def main() -> None:
     config = Config(context=args.context)
     model = GPT2(config).to(args.device)
     print(f"{sum(p.numel() for p in model.parameters()) / 1e6:.1f} M parameters")
-    optimizer = torch.optim.AdamW(
-        model.parameters(), lr=args.lr, betas=(0.9, 0.95), weight_decay=args.weight_decay
-    )
+    optimizer = torch.optim.AdamW(model.parameters(), lr=args.lr, betas=(0.9, 0.95), weight_decay=args.weight_decay)
 
     for step in range(args.steps):
         tokens = torch.randint(config.vocab_size, (args.batch_size, config.context + 1))

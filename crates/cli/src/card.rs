@@ -130,7 +130,7 @@ pub(crate) fn card(typed: &CardArgs) -> Result<Card, Failure> {
 pub(crate) fn generic(total: Bytes) -> Result<Card, Failure> {
     let gpu = find(GENERIC).map_err(|unknown| unknown_gpu(&unknown))?;
     let mut card = Card::of_gpu(&gpu.with_memory(total));
-    card.name = GENERIC_NAME.to_owned();
+    GENERIC_NAME.clone_into(&mut card.name);
     let (major, minor) = gpu.device_settings().compute_capability;
     card.assumption = Some(format!(
         "the card has the {} architecture, compute capability {major}.{minor}, because only its memory was given",

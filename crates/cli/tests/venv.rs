@@ -54,3 +54,11 @@ fn refuses_a_folder_that_is_something_else() {
         "precious"
     );
 }
+
+#[test]
+fn leaves_the_users_own_torch_alone() {
+    let setting = setting("true");
+    assert_eq!(setting.output("venv env").status.code(), Some(0));
+    fs::remove_file(setting.path("env/oomproof-venv.txt")).unwrap();
+    insta::assert_snapshot!("venv_of_the_user", setting.shown("venv env --torch 2.11.0"));
+}

@@ -66,16 +66,25 @@ pub(crate) fn venv(args: &VenvArgs) -> Result<Exit, Failure> {
         )
         .hint("name a new folder"));
     }
-    if exists
-        && installed(&python).as_deref() == Some(&args.torch)
-        && is_finished(folder, &args.torch)
-    {
+    let installed = if exists { installed(&python) } else { None };
+    if installed.as_deref() == Some(&args.torch) && is_finished(folder, &args.torch) {
         printer::say(&format!(
             "{} has torch {} already",
             folder.display(),
             args.torch
         ));
         return finish(args, &python);
+    }
+    if let Some(other) = installed.filter(|other| *other != args.torch && !stamp(folder).is_file())
+    {
+        return Err(Failure::usage(
+            "not_a_venv",
+            format!(
+                "{} is an environment of yours with torch {other}",
+                folder.display()
+            ),
+        )
+        .hint("name a new folder: torch would be replaced in this one"));
     }
     if !python.is_file() {
         let base = python::find(args.python.as_deref(), std::env::var_os("PATH").as_deref())?;
@@ -106,7 +115,8 @@ pub(crate) fn venv(args: &VenvArgs) -> Result<Exit, Failure> {
     install(&python, &["--no-deps".as_ref(), torch.as_ref()], &torch)?;
     printer::say("[3/3] what torch needs apart from CUDA, and numpy");
     let requirements = requirements(&python)?;
-    let words: Vec<&OsStr> = requirements.iter().map(AsRef::as_ref).collect();
+    let mut words: Vec<&OsStr> = vec!["--quiet".as_ref()];
+    words.extend(requirements.iter().map(OsStr::new));
     install(&python, &words, "what torch requires")?;
     std::fs::write(stamp(folder), &args.torch)
         .map_err(|error| Failure::io("write", &stamp(folder), &error))?;
@@ -144,12 +154,13 @@ fn installed(python: &Path) -> Option<String> {
 }
 
 fn install(python: &Path, what: &[&OsStr], named: &str) -> Result<(), Failure> {
+    // What is left out is left out on purpose, so pip's warnings of it would only alarm.
     let pip = [
         "-m",
         "pip",
         "install",
         "--disable-pip-version-check",
-        "--quiet",
+        "--no-warn-conflicts",
     ]
     .map(OsStr::new);
     step(python, pip.iter().chain(what).copied(), || {

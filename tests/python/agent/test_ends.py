@@ -128,6 +128,6 @@ def test_closed_libraries_become_stand_ins(run):
     print(ctypes.CDLL(None) is not None, ctypes.CDLL("libc.so.6").getpid() > 0)
     """
     done = run(script)
-    assert done.out == (
-        "libcudart.so.11.0: cannot open shared object file: No such file or directory\nTrue True\n"
-    ), done.err
+    assert done.out == ("libcudart.so.11.0: cannot open shared object file: No such file or directory\nTrue True\n"), (
+        done.err
+    )

@@ -9,7 +9,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[3] / "python" / "oomproof" / "agent"))
 
-from _oomproof_agent.steady import Steady  # noqa: E402
+from _oomproof_agent.steady import Steady
 
 MIB = 1 << 20
 

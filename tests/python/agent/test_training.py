@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 PRELUDE = """
 import ctypes, os, torch
 from torch import nn
@@ -26,8 +28,13 @@ def step(accumulate=1):
 """
 
 
+@pytest.fixture
+def run(run):
+    return lambda script, **settings: run(PRELUDE + script, **settings)
+
+
 def test_phases_of_two_steps(run):
-    done = run(PRELUDE + "step(); step()\n", full=True)
+    done = run("step(); step()\n", full=True)
     assert done.code == 0, done.err
     # forward 1, backward 2, optimizer 3, idle 6
     assert done.of("phase") == [
@@ -38,18 +45,18 @@ def test_phases_of_two_steps(run):
 
 
 def test_micro_batches_belong_to_a_step(run):
-    done = run(PRELUDE + "step(accumulate=4)\n", full=True)
+    done = run("step(accumulate=4)\n", full=True)
     assert done.of("step") == ["1"]
 
 
 def test_modules_have_paths_and_classes(run):
-    done = run(PRELUDE + "step()\n", full=True)
+    done = run("step()\n", full=True)
     modules = {line.split(" ", 1)[1] for line in done.of("module")}
     assert {"- Net", "body Sequential", "body.0 Linear", "body.1 ReLU", "head Linear"} <= modules
 
 
 def test_the_module_word_follows_the_innermost(run):
-    script = PRELUDE + """
+    script = """
 seen = []
 net.body[1].register_forward_hook(lambda *_: seen.append(fake.fake_word(1)))
 net.head.register_forward_pre_hook(lambda *_: seen.append(fake.fake_word(1)))
@@ -60,7 +67,7 @@ print(len(set(seen)), min(seen) > 0, fake.fake_word(1))
 
 
 def test_an_error_in_forward_restores_the_module(run):
-    script = PRELUDE + """
+    script = """
 try:
     net(torch.randn(3, 5))
 except RuntimeError:
@@ -70,17 +77,19 @@ except RuntimeError:
 
 
 def test_source_lines_are_the_scripts_own(run):
-    script = PRELUDE + "a = torch.ones(3)\nb = nn.functional.softmax(a, dim=0)\n"
+    script = "a = torch.ones(3)\nb = nn.functional.softmax(a, dim=0)\n"
     done = run(script, full=True)
-    lines = script.splitlines()
-    expected = {f"script.py:{lines.index(text) + 1}" for text in ("a = torch.ones(3)", "b = nn.functional.softmax(a, dim=0)")}
+    lines = (PRELUDE + script).splitlines()
+    expected = {
+        f"script.py:{lines.index(text) + 1}" for text in ("a = torch.ones(3)", "b = nn.functional.softmax(a, dim=0)")
+    }
     found = {line.split()[1].rsplit("/", 1)[1] for line in done.of("site")}
     assert expected <= found
     assert not [line for line in done.of("site") if "/torch/" in line]
 
 
 def test_stops_by_itself(run):
-    done = run(PRELUDE + "for a in (10, 20, 20, 20): peaks(a << 20); step()\nprint('not reached')\n")
+    done = run("for a in (10, 20, 20, 20): peaks(a << 20); step()\nprint('not reached')\n")
     assert done.note("stop") == {"kind": "stop", "reason": "steady", "step": 3}
     assert (done.code, done.out) == (0, "")
     assert done.of("step") == ["1", "2", "3"]
@@ -88,17 +97,17 @@ def test_stops_by_itself(run):
 
 
 def test_stops_after_the_steps_asked_for(run):
-    done = run(PRELUDE + "peaks(1 << 20)\nfor _ in range(9): step()\n", steps=5)
+    done = run("peaks(1 << 20)\nfor _ in range(9): step()\n", steps=5)
     assert done.note("stop") == {"kind": "stop", "reason": "steps", "step": 5}
 
 
 def test_a_script_that_stays_on_the_cpu_is_left_alone(run):
-    done = run(PRELUDE + "for _ in range(9): step()\nprint('end')\n")
+    done = run("for _ in range(9): step()\nprint('end')\n")
     assert (done.out, done.kinds()) == ("end\n", ["python", "exit"])
 
 
 def test_waits_for_an_optimizer_that_has_not_stepped(run):
-    script = PRELUDE + """
+    script = """
 late = torch.optim.SGD(net.parameters())
 peaks(1 << 20)
 for number in range(20):
@@ -109,7 +118,7 @@ for number in range(20):
 
 
 def test_training_without_an_optimizer_counts_backward_passes(run):
-    script = PRELUDE + """
+    script = """
 del opt
 peaks(1 << 20)
 for _ in range(9): net(torch.randn(3, 4)).sum().backward()
@@ -118,7 +127,7 @@ for _ in range(9): net(torch.randn(3, 4)).sum().backward()
 
 
 def test_inference_counts_forward_passes(run):
-    script = PRELUDE + """
+    script = """
 del opt
 peaks(1 << 20)
 net.eval()
@@ -131,18 +140,18 @@ with torch.no_grad():
 
 
 def test_without_labels_only_steps_and_ends(run):
-    done = run(PRELUDE + "for _ in range(3): peaks(1 << 20); step()\n", labels=False)
+    done = run("for _ in range(3): peaks(1 << 20); step()\n", labels=False)
     assert done.note("stop")["step"] == 3
     assert not done.of("site") and not done.of("module") and not done.of("label")
 
 
 def test_saving_is_a_phase(run):
-    done = run(PRELUDE + "import io\nstep()\ntorch.save(net.state_dict(), io.BytesIO())\n", full=True)
+    done = run("import io\nstep()\ntorch.save(net.state_dict(), io.BytesIO())\n", full=True)
     assert done.of("phase")[-2:] == ["5 2", "6 2"]
 
 
 def test_compiling_takes_modes_and_hooks_away(run):
-    script = PRELUDE + """
+    script = """
 from torch.nn.modules import module
 from torch.overrides import _get_current_function_mode_stack as modes
 before = len(modes()), len(module._global_forward_pre_hooks)
@@ -171,13 +180,13 @@ UNCHANGED = [
 
 
 def test_the_script_sees_no_difference(run):
-    script = PRELUDE + "\n".join(code for code, _ in UNCHANGED)
+    script = "\n".join(code for code, _ in UNCHANGED)
     done = run(script, full=True)
     assert (done.out.splitlines(), done.code) == ("\n".join(out for _, out in UNCHANGED).splitlines(), 0), done.err
 
 
 def test_a_checkpointed_part_is_labeled_when_computed_again(run):
-    script = PRELUDE + """
+    script = """
 from torch.utils.checkpoint import checkpoint
 seen = []
 net.head.register_forward_pre_hook(lambda *_: seen.append((fake.fake_word(1) > 0, fake.fake_word(2))))
@@ -188,7 +197,7 @@ print(seen)
 
 
 def test_lbfgs_closures_alternate_phases(run):
-    script = PRELUDE + """
+    script = """
 opt = torch.optim.LBFGS(net.parameters(), max_iter=1)
 def closure():
     loss = net(torch.randn(3, 4)).sum(); loss.backward(); return loss
@@ -199,7 +208,7 @@ opt.step(closure)
 
 
 def test_a_caught_out_of_memory_error_is_told_once(run):
-    script = PRELUDE + """
+    script = """
 def gives_up(*_):
     fake.fake_counter(11, ctypes.c_uint64(1))
     raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.")
@@ -218,7 +227,7 @@ step()
     assert done.out == "CUDA out of memory. Tried to allocate 2.00 GiB.\n"
     oom = done.note("oom")
     # The innermost line outside of PyTorch, here the one that raised.
-    line = next(number for number, text in enumerate(script.splitlines(), start=1) if "raise torch" in text)
+    line = next(number for number, text in enumerate((PRELUDE + script).splitlines(), start=1) if "raise torch" in text)
     assert (oom["phase"], oom["step"]) == ("backward", 1)
     assert oom["file"].endswith("script.py")
     assert (oom["function"], oom["line"]) == ("gives_up", line)

@@ -67,12 +67,12 @@ class Device:
     def site(self, file: str, line: int, function: str) -> int:
         if self._library is None:
             return 0
-        return self._library.oomproof_site(_text(file), max(line, 0), _text(function))
+        return int(self._library.oomproof_site(_text(file), max(line, 0), _text(function)))
 
     def module(self, path: str, kind: str) -> int:
         if self._library is None:
             return 0
-        return self._library.oomproof_module(_text(path), _text(kind))
+        return int(self._library.oomproof_module(_text(path), _text(kind)))
 
     def phase(self, phase: int, step: int) -> None:
         if self._library is not None:

@@ -55,9 +55,9 @@ class Exits:
     def forget(self) -> None:
         """In a forked child: the end of the child is not that of the run."""
         self._ended = True
-        if threading.current_thread() is threading.main_thread():
-            if getattr(signal.getsignal(signal.SIGTERM), "__self__", None) is self:
-                signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        ours = getattr(signal.getsignal(signal.SIGTERM), "__self__", None) is self
+        if ours and threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
     def _note(self, how: str, **fields: Any) -> None:
         if not self._ended:

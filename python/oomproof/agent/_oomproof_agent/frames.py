@@ -77,7 +77,7 @@ class Frames:
         return self.place(sys._getframe(1))
 
     def _judge(self, code: CodeType) -> Tuple[CodeType, Optional[Dict[int, int]]]:
-        verdict = (code, {} if self._foreign(code) else None)
+        verdict: Tuple[CodeType, Optional[Dict[int, int]]] = (code, {} if self._foreign(code) else None)
         self._codes[id(code)] = verdict
         return verdict
 

@@ -35,15 +35,13 @@ class ImportHook:
         self._actions[module] = Action(before, after)
 
     def install(self) -> None:
-        sys.meta_path.insert(0, self)  # type: ignore[arg-type]
+        sys.meta_path.insert(0, self)
 
     def remove(self) -> None:
         if self in sys.meta_path:
-            sys.meta_path.remove(self)  # type: ignore[arg-type]
+            sys.meta_path.remove(self)
 
-    def find_spec(
-        self, name: str, path: Optional[Sequence[str]] = None, target: Any = None
-    ) -> Optional[ModuleSpec]:
+    def find_spec(self, name: str, path: Optional[Sequence[str]] = None, target: Any = None) -> Optional[ModuleSpec]:
         if name not in self._actions or name in self._looking:
             return None
         self._looking.add(name)
@@ -72,7 +70,7 @@ class ImportHook:
 
         def exec_module(module: Any) -> None:
             try:
-                del loader.exec_module  # type: ignore[union-attr]
+                del loader.exec_module
             except AttributeError:
                 pass
             action = self._actions.pop(name, Action(None, None))

@@ -58,6 +58,5 @@ class Ooms:
 def is_out_of_memory(error: BaseException) -> bool:
     """Whether this is PyTorch's error, without importing it: a script can fail before PyTorch is there."""
     return any(
-        kind.__name__ == "OutOfMemoryError" and kind.__module__.split(".")[0] == "torch"
-        for kind in type(error).__mro__
+        kind.__name__ == "OutOfMemoryError" and kind.__module__.split(".")[0] == "torch" for kind in type(error).__mro__
     )

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from typing import Callable
 
+
 def after_fork_in_child(action: Callable[[], None]) -> None:
     os.register_at_fork(after_in_child=action)
 

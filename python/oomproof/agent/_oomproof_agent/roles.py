@@ -109,9 +109,7 @@ class Roles:
                     _collect(tensor, name + key.encode("utf-8", "replace"), taken, states)
         self._device.label(OPTIMIZER_STATE, states)
 
-    def _parameters_of(
-        self, optimizer: Any, unknown: List[Tuple[int, bytes]]
-    ) -> Iterator[Tuple[bytes, Any]]:
+    def _parameters_of(self, optimizer: Any, unknown: List[Tuple[int, bytes]]) -> Iterator[Tuple[bytes, Any]]:
         taken: Dict[int, None] = {}
         for group_number, group in enumerate(optimizer.param_groups):
             for number, parameter in enumerate(group["params"]):
@@ -154,9 +152,7 @@ def _collect(tensor: Any, name: bytes, taken: Dict[int, None], into: List[Tuple[
         into.append((address, name))
 
 
-def _collect_gradient(
-    parameter: Any, name: bytes, taken: Dict[int, None], into: List[Tuple[int, bytes]]
-) -> None:
+def _collect_gradient(parameter: Any, name: bytes, taken: Dict[int, None], into: List[Tuple[int, bytes]]) -> None:
     if not getattr(parameter, "is_leaf", True):
         return
     gradient = parameter.grad

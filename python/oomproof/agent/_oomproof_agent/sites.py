@@ -75,9 +75,7 @@ def _mode_class(torch: Any) -> Any:
             self._site = site
             self._failed = on_out_of_memory
 
-        def __torch_function__(
-            self, func: Any, types: Any, args: Any = (), kwargs: Any = None
-        ) -> Any:
+        def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             if self.quiet:
                 return func(*args, **(kwargs or {}))
             number = self._site(getframe(1))

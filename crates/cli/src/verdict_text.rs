@@ -91,8 +91,9 @@ pub(crate) fn first_line(verdict: &Verdict) -> String {
     let fatal = verdict.oom.as_ref().filter(|oom| !oom.survived);
     let text = match (verdict.verdict, fatal) {
         (Answer::DoesNotFit, Some(oom)) => {
+            let held = oom.held_by.values().copied().sum::<Bytes>();
             format!(
-                "out of memory in {}, with {peak} allocated of {card}",
+                "out of memory in {}, with {held} allocated of {card}",
                 moment(oom.phase, oom.step)
             )
         }
@@ -199,10 +200,18 @@ fn write_bar(
         .chain(roles.iter().filter(|(role, _)| *role == Role::Unknown))
         .map(|&(role, size)| (Part::Role(role), size))
         .collect();
-    parts.push((
-        Part::Cached,
-        verdict.peak.reserved_bytes.saturating_sub(allocated),
-    ));
+    // When memory ran out, less may have been reserved than at the peak; what was free says how much.
+    let free = verdict
+        .oom
+        .as_ref()
+        .filter(|oom| !oom.survived)
+        .and_then(|oom| oom.free_bytes);
+    let others = verdict.device.reserved_by_others_bytes;
+    let reserved = match free {
+        Some(free) => verdict.device.total_bytes - free - outside - others,
+        None => verdict.peak.reserved_bytes,
+    };
+    parts.push((Part::Cached, reserved - allocated));
     parts.push((Part::Context, outside));
     parts.push((Part::Others, verdict.device.reserved_by_others_bytes));
     let held: Bytes = parts.iter().map(|&(_, size)| size).sum();

@@ -119,8 +119,8 @@ fn out_of_memory() -> Verdict {
     }];
     verdict.device.name = "NVIDIA GeForce RTX 4060".into();
     verdict.device.total_bytes = mib(7806);
-    verdict.peak.allocated_bytes = mib(6900);
-    verdict.peak.reserved_bytes = mib(7040);
+    verdict.peak.allocated_bytes = mib(7100);
+    verdict.peak.reserved_bytes = mib(7200);
     verdict.peak.roles = [(Role::Parameter, mib(475)), (Role::Activation, mib(6425))].into();
     verdict.oom = Some(Oom {
         message: Some(

@@ -13,6 +13,8 @@ mod cusolver;
 mod cusparse;
 mod nvml;
 mod nvrtc;
+#[cfg(test)]
+mod testing;
 
 pub use cublas::*;
 pub use cublaslt::*;

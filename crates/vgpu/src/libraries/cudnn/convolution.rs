@@ -3,13 +3,13 @@
 //! One algorithm is offered for each direction: the general one that needs no scratch memory of its own.
 
 use super::handle::session_of;
-use super::object::{change, integers};
+use super::object::{change, integers, look, put_integers};
 use super::workspace::{Work, workspace_bytes};
 use super::CudnnStatus;
 use crate::status::put;
 
 /// How to convolve.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Convolution {
     pads: Vec<i32>,
     strides: Vec<i32>,
@@ -21,7 +21,7 @@ struct Convolution {
 }
 
 /// What an activation is.
-#[derive(Debug, Default)]
+#[derive(Clone, Copy, Debug, Default)]
 struct Activation {
     mode: i32,
     nan: i32,
@@ -66,6 +66,69 @@ pub extern "C" fn cudnnSetConvolutionMathType(convolution: u64, math: i32) -> Cu
 #[unsafe(no_mangle)]
 pub extern "C" fn cudnnSetActivationDescriptor(activation: u64, mode: i32, nan: i32, coefficient: f64) -> CudnnStatus {
     change(activation, |kept: &mut Activation| *kept = Activation { mode, nan, coefficient })
+}
+
+/// How to convolve, as it was set.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cudnnGetConvolutionNdDescriptor(
+    convolution: u64,
+    requested: i32,
+    count: *mut i32,
+    pads: *mut i32,
+    strides: *mut i32,
+    dilations: *mut i32,
+    mode: *mut i32,
+    compute_type: *mut i32,
+) -> CudnnStatus {
+    let kept = look(convolution, |kept: &mut Convolution| kept.clone());
+    let found = kept.clone().unwrap_or_default();
+    // SAFETY: the caller passes places for numbers and room for `requested` integers, or null.
+    unsafe {
+        put(count, found.pads.len() as i32);
+        put_integers(pads, requested, &found.pads);
+        put_integers(strides, requested, &found.strides);
+        put_integers(dilations, requested, &found.dilations);
+        put(mode, found.mode);
+        put(compute_type, found.compute_type);
+    }
+    kept.map_or_else(|error| error, |_| CudnnStatus::SUCCESS)
+}
+
+/// The number of groups.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cudnnGetConvolutionGroupCount(convolution: u64, groups: *mut i32) -> CudnnStatus {
+    let kept = look(convolution, |kept: &mut Convolution| kept.groups);
+    // SAFETY: the caller passes a place for a number or null.
+    unsafe { put(groups, kept.unwrap_or(0)) };
+    kept.map_or_else(|error| error, |_| CudnnStatus::SUCCESS)
+}
+
+/// The arithmetic.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cudnnGetConvolutionMathType(convolution: u64, math: *mut i32) -> CudnnStatus {
+    let kept = look(convolution, |kept: &mut Convolution| kept.math);
+    // SAFETY: the caller passes a place for a number or null.
+    unsafe { put(math, kept.unwrap_or(0)) };
+    kept.map_or_else(|error| error, |_| CudnnStatus::SUCCESS)
+}
+
+/// What an activation is.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cudnnGetActivationDescriptor(
+    activation: u64,
+    mode: *mut i32,
+    nan: *mut i32,
+    coefficient: *mut f64,
+) -> CudnnStatus {
+    let kept = look(activation, |kept: &mut Activation| *kept);
+    let found = kept.unwrap_or_default();
+    // SAFETY: the caller passes places for numbers or null.
+    unsafe {
+        put(mode, found.mode);
+        put(nan, found.nan);
+        put(coefficient, found.coefficient);
+    }
+    kept.map_or_else(|error| error, |_| CudnnStatus::SUCCESS)
 }
 
 /// `cudnnConvolutionFwdAlgoPerf_t`, which is the same in all directions.

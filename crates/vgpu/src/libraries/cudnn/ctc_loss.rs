@@ -7,7 +7,7 @@ use super::CudnnStatus;
 use crate::status::put;
 
 /// How the loss is computed.
-#[derive(Debug, Default)]
+#[derive(Clone, Copy, Debug, Default)]
 struct CtcLoss {
     compute_type: i32,
     normalization: i32,
@@ -38,6 +38,27 @@ pub extern "C" fn cudnnSetCTCLossDescriptor_v9(
     longest_label: i32,
 ) -> CudnnStatus {
     change(loss, |kept: &mut CtcLoss| *kept = CtcLoss { compute_type, normalization, gradient, longest_label })
+}
+
+/// How the loss is computed.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cudnnGetCTCLossDescriptor_v9(
+    loss: u64,
+    compute_type: *mut i32,
+    normalization: *mut i32,
+    gradient: *mut i32,
+    longest_label: *mut i32,
+) -> CudnnStatus {
+    let kept = look(loss, |kept: &mut CtcLoss| *kept);
+    let found = kept.unwrap_or_default();
+    // SAFETY: the caller passes places for numbers or null.
+    unsafe {
+        put(compute_type, found.compute_type);
+        put(normalization, found.normalization);
+        put(gradient, found.gradient);
+        put(longest_label, found.longest_label);
+    }
+    kept.map_or_else(|error| error, |_| CudnnStatus::SUCCESS)
 }
 
 /// Scratch memory: two 32-bit variables for each time, sequence and extended label (a blank around every letter).

@@ -2,15 +2,14 @@
 
 use super::CudnnStatus;
 use super::handle::session_of;
-use super::object::change;
+use super::object::{change, look};
 use crate::status::put;
 
 /// Probability and states.
-#[derive(Debug, Default)]
-pub(super) struct Dropout {
+#[derive(Clone, Copy, Debug, Default)]
+struct Dropout {
     probability: f32,
     states: u64,
-    size: usize,
     seed: u64,
 }
 
@@ -60,8 +59,29 @@ pub extern "C" fn cudnnRestoreDropoutDescriptor(
     size: usize,
     seed: u64,
 ) -> CudnnStatus {
+    let _ = size;
     if let Err(error) = session_of(handle) {
         return error;
     }
-    change(dropout, |kept: &mut Dropout| *kept = Dropout { probability, states, size, seed })
+    change(dropout, |kept: &mut Dropout| *kept = Dropout { probability, states, seed })
+}
+
+/// What was set.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cudnnGetDropoutDescriptor(
+    dropout: u64,
+    handle: u64,
+    probability: *mut f32,
+    states: *mut u64,
+    seed: *mut u64,
+) -> CudnnStatus {
+    let kept = session_of(handle).and_then(|_| look(dropout, |kept: &mut Dropout| *kept));
+    let found = kept.unwrap_or_default();
+    // SAFETY: the caller passes places for numbers or null.
+    unsafe {
+        put(probability, found.probability);
+        put(states, found.states);
+        put(seed, found.seed);
+    }
+    kept.map_or_else(|error| error, |_| CudnnStatus::SUCCESS)
 }

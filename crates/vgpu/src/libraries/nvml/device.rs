@@ -291,7 +291,7 @@ mod tests {
 
     #[test]
     fn pci_addresses_are_read_in_every_spelling() {
-        let check = |text, expected| assert_eq!(at_pci_address(text, 20), expected, "{text:?}");
+        let check = |text: &str, expected| assert_eq!(at_pci_address(text, 20), expected, "{text:?}");
         check("00000000:01:00.0", Some(0));
         check("0000:01:00.0", Some(0));
         check("0000:0a:00.0", Some(9));

@@ -219,3 +219,38 @@ images! {
     nvrtcGetCUBINSize, nvrtcGetCUBIN, "what stands for the machine code", Program::image;
     nvrtcGetProgramLogSize, nvrtcGetProgramLog, "the log, which is empty", empty_log;
 }
+
+#[cfg(test)]
+mod tests {
+    use std::ptr::null;
+
+    use super::*;
+    use crate::libraries::testing::machine;
+
+    #[test]
+    fn a_program_keeps_the_names_of_its_kernels() {
+        machine();
+        let mut program = 0;
+        let mut lowered = null();
+        let mut size = 0;
+        // SAFETY: C strings and places for what is asked.
+        unsafe {
+            let source = c"__global__ void f() {}".as_ptr();
+            assert_eq!(nvrtcCreateProgram(&raw mut program, source, null(), 0, null(), null()), NvrtcStatus::SUCCESS);
+            assert_eq!(nvrtcAddNameExpression(program, c"f".as_ptr()), NvrtcStatus::SUCCESS);
+            let early = nvrtcGetLoweredName(program, c"f".as_ptr(), &raw mut lowered);
+            assert_eq!(early, NvrtcStatus::NO_LOWERED_NAMES_BEFORE_COMPILATION);
+            assert_eq!(nvrtcCompileProgram(program, 0, null()), NvrtcStatus::SUCCESS);
+            assert_eq!(nvrtcGetLoweredName(program, c"f".as_ptr(), &raw mut lowered), NvrtcStatus::SUCCESS);
+            assert_eq!(CStr::from_ptr(lowered), c"f");
+            let unknown = nvrtcGetLoweredName(program, c"g".as_ptr(), &raw mut lowered);
+            assert_eq!((unknown, lowered), (NvrtcStatus::NAME_EXPRESSION_NOT_VALID, null()));
+            assert_eq!(nvrtcGetPTXSize(program, &raw mut size), NvrtcStatus::SUCCESS);
+            let mut image = vec![1 as c_char; size];
+            assert_eq!(nvrtcGetPTX(program, image.as_mut_ptr()), NvrtcStatus::SUCCESS);
+            assert!(CStr::from_ptr(image.as_ptr()).to_string_lossy().contains(".entry f"));
+            assert_eq!(nvrtcDestroyProgram(&raw mut program), NvrtcStatus::SUCCESS);
+            assert_eq!(nvrtcDestroyProgram(&raw mut program), NvrtcStatus::INVALID_PROGRAM);
+        }
+    }
+}

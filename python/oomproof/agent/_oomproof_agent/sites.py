@@ -39,6 +39,16 @@ class Sites:
         self._mode = _mode_class(torch)(self._device, self._frames.site, on_out_of_memory)
         self._mode.__enter__()
 
+    def hold(self) -> None:
+        """Keeps the line that is running now: an optimizer makes thousands of calls, all of them for that line."""
+        self.mark()
+        if self._mode is not None:
+            self._mode.held = True
+
+    def release(self) -> None:
+        if self._mode is not None:
+            self._mode.held = False
+
     def step_aside(self) -> None:
         """Leaves the mode for good, wherever in the stack it is."""
         mode, self._mode = self._mode, None
@@ -71,6 +81,7 @@ def _mode_class(torch: Any) -> Any:
         ) -> None:
             super().__init__()
             self.quiet = False
+            self.held = False
             self._device = device
             self._site = site
             self._failed = on_out_of_memory
@@ -78,9 +89,10 @@ def _mode_class(torch: Any) -> Any:
         def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             if self.quiet:
                 return func(*args, **(kwargs or {}))
-            number = self._site(getframe(1))
-            if number:
-                self._device.words[0] = number
+            if not self.held:
+                number = self._site(getframe(1))
+                if number:
+                    self._device.words[SITE_WORD] = number
             try:
                 return func(*args, **kwargs) if kwargs else func(*args)
             except out_of_memory as error:

@@ -134,7 +134,7 @@ class Agent:
         self.modules.on_change += [self.roles.walk]
         self.modules.on_close += [lambda module: self.steps.forward_ended()]
         self.modules.watch()
-        self.ooms.first_seen += [self.roles.out_of_memory, self.phases.failed]
+        self.ooms.first_seen += [self.roles.out_of_memory, self.phases.failed, self.sites.release]
         self.phases.on_backward_end += [self.steps.backward_ended]
         for name, then_rest in (("backward", True), ("grad", False)):
             original = getattr(torch.autograd, name)
@@ -163,6 +163,7 @@ class Agent:
         evaluating = not (torch.is_grad_enabled() and module.training)
         if not evaluating:
             self._training_begins()
+        self.sites.release()
         self.phases.forward_begins(evaluating=evaluating)
         self.roles.opened(module)
 
@@ -170,11 +171,13 @@ class Agent:
         self._training_begins()
         if not self._settings.get("labels", True):
             return
+        self.sites.hold()
         self.phases.optimizer_begins()
         self.roles.optimizer_begins(optimizer)
 
     def _optimizer_stepped(self, optimizer: Any, _args: Any, _kwargs: Any) -> None:
         if self._settings.get("labels", True):
+            self.sites.release()
             self.roles.optimizer_ended(optimizer)
             self.phases.optimizer_ends()
         self.steps.optimizer_ended(optimizer)

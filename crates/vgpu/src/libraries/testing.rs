@@ -22,7 +22,11 @@ pub(super) fn machine() -> &'static Session {
     ONCE.call_once(|| {
         let folder = tempfile::tempdir().unwrap();
         let settings = folder.path().join("run.json");
-        std::fs::write(&settings, SETTINGS.replace("RUN_DIR", folder.path().to_str().unwrap())).unwrap();
+        std::fs::write(
+            &settings,
+            SETTINGS.replace("RUN_DIR", folder.path().to_str().unwrap()),
+        )
+        .unwrap();
         crate::session::attach(&settings).unwrap();
     });
     session().unwrap()
@@ -32,7 +36,9 @@ pub(super) fn machine() -> &'static Session {
 pub(super) fn known_block(len: usize) -> u64 {
     let session = machine();
     let mut memory = session.memory();
-    let (address, _) = memory.allocate(0, len as u64, crate::memory::Kind::Malloc).unwrap();
+    let (address, _) = memory
+        .allocate(0, len as u64, crate::memory::Kind::Malloc)
+        .unwrap();
     memory.begin_block(address, len as u64);
     memory.contents.write(address, &vec![7; len]);
     address

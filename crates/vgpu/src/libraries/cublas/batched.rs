@@ -23,7 +23,9 @@ struct Outputs<'a> {
 fn pointers(session: &Session, array: u64, count: usize) -> Option<Vec<u64>> {
     let mut bytes = vec![0; count.checked_mul(8)?];
     let unknown = session.memory().contents.read(array, &mut bytes);
-    let pointers = bytes.chunks_exact(8).map(|chunk| u64::from_ne_bytes(chunk.try_into().unwrap_or_default()));
+    let pointers = bytes
+        .chunks_exact(8)
+        .map(|chunk| u64::from_ne_bytes(chunk.try_into().unwrap_or_default()));
     (unknown == 0).then(|| pointers.collect())
 }
 
@@ -34,11 +36,15 @@ unsafe fn launch_batch(handle: u64, name: &str, outputs: &Outputs) -> CublasStat
         // SAFETY: promised by the caller.
         unsafe { put(info as *mut i32, 0) };
     }
-    let Some(session) = session() else { return CublasStatus::NOT_INITIALIZED };
+    let Some(session) = session() else {
+        return CublasStatus::NOT_INITIALIZED;
+    };
     if !session.handles::<Handle>().has(handle) {
         return CublasStatus::NOT_INITIALIZED;
     }
-    let Ok(count) = usize::try_from(outputs.count) else { return CublasStatus::INVALID_VALUE };
+    let Ok(count) = usize::try_from(outputs.count) else {
+        return CublasStatus::INVALID_VALUE;
+    };
     session.library_wrote(name, outputs.direct);
     for &array in outputs.arrays {
         match pointers(session, array, count) {

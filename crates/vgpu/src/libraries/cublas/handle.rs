@@ -30,7 +30,9 @@ pub(in crate::libraries) fn version_number([major, minor, patch]: [i32; 3]) -> i
 }
 
 fn with<R>(handle: u64, look: impl FnOnce(&mut Handle) -> R) -> Result<R, CublasStatus> {
-    session().and_then(|session| session.handles::<Handle>().with(handle, look)).ok_or(CublasStatus::NOT_INITIALIZED)
+    session()
+        .and_then(|session| session.handles::<Handle>().with(handle, look))
+        .ok_or(CublasStatus::NOT_INITIALIZED)
 }
 
 fn set(handle: u64, change: impl FnOnce(&mut Handle)) -> CublasStatus {
@@ -41,7 +43,12 @@ fn set(handle: u64, change: impl FnOnce(&mut Handle)) -> CublasStatus {
 ///
 /// # Safety
 /// `out` must be null or valid for writing.
-unsafe fn get<T>(handle: u64, out: *mut T, absent: T, look: impl FnOnce(&mut Handle) -> T) -> CublasStatus {
+unsafe fn get<T>(
+    handle: u64,
+    out: *mut T,
+    absent: T,
+    look: impl FnOnce(&mut Handle) -> T,
+) -> CublasStatus {
     let (status, value) = match with(handle, look) {
         Ok(_) if out.is_null() => (CublasStatus::INVALID_VALUE, absent),
         Ok(value) => (CublasStatus::SUCCESS, value),
@@ -63,7 +70,13 @@ pub unsafe extern "C" fn cublasCreate_v2(handle: *mut u64) -> CublasStatus {
     if handle.is_null() {
         return CublasStatus::INVALID_VALUE;
     }
-    let new = Handle { stream: 0, math_mode: 0, device_results: false, atomics: 0, multiprocessors: 0 };
+    let new = Handle {
+        stream: 0,
+        math_mode: 0,
+        device_results: false,
+        atomics: 0,
+        multiprocessors: 0,
+    };
     // SAFETY: not null, and the caller passes a place for a handle.
     unsafe { put(handle, session.handles().add(new)) };
     CublasStatus::SUCCESS
@@ -198,6 +211,9 @@ pub extern "C" fn cublasGetCudartVersion() -> usize {
 }
 
 /// Whether `handle` is a cuBLAS handle.
-pub(in crate::libraries) fn is_cublas_handle(session: &crate::session::Session, handle: u64) -> bool {
+pub(in crate::libraries) fn is_cublas_handle(
+    session: &crate::session::Session,
+    handle: u64,
+) -> bool {
     session.handles::<Handle>().has(handle)
 }

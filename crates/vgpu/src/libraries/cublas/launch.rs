@@ -19,7 +19,9 @@ macro_rules! launches {
 
 /// Accepts a call of `name` on `handle` that would have written device memory from each of `outputs` on.
 pub(super) fn launch(handle: u64, name: &str, outputs: &[u64]) -> CublasStatus {
-    let Some(session) = session() else { return CublasStatus::NOT_INITIALIZED };
+    let Some(session) = session() else {
+        return CublasStatus::NOT_INITIALIZED;
+    };
     if !session.handles::<Handle>().has(handle) {
         return CublasStatus::NOT_INITIALIZED;
     }

@@ -39,7 +39,10 @@ mod tests {
         machine();
         let mut handle = 0;
         // SAFETY: a place for a handle.
-        assert_eq!(unsafe { cublasCreate_v2(&raw mut handle) }, CublasStatus::SUCCESS);
+        assert_eq!(
+            unsafe { cublasCreate_v2(&raw mut handle) },
+            CublasStatus::SUCCESS
+        );
         handle
     }
 
@@ -47,7 +50,10 @@ mod tests {
     fn a_product_spoils_its_output_and_nothing_else() {
         let handle = handle();
         let [a, b, c] = [64, 64, 64].map(known_block);
-        assert_eq!(cublasSgemm_v2(handle, 0, 0, 4, 4, 4, 0, a, 4, b, 4, 0, c, 4), CublasStatus::SUCCESS);
+        assert_eq!(
+            cublasSgemm_v2(handle, 0, 0, 4, 4, 4, 0, a, 4, b, 4, 0, c, 4),
+            CublasStatus::SUCCESS
+        );
         assert_eq!([a, b, c].map(|block| unknown(block, 64)), [0, 0, 64]);
     }
 
@@ -57,12 +63,18 @@ mod tests {
         assert_eq!(cublasDestroy_v2(ended), CublasStatus::SUCCESS);
         let mut mode = 5;
         // SAFETY: a place for a mode.
-        assert_eq!(unsafe { cublasGetMathMode(ended, &raw mut mode) }, CublasStatus::NOT_INITIALIZED);
+        assert_eq!(
+            unsafe { cublasGetMathMode(ended, &raw mut mode) },
+            CublasStatus::NOT_INITIALIZED
+        );
         assert_eq!(mode, 0);
         assert_eq!(cublasDestroy_v2(ended), CublasStatus::NOT_INITIALIZED);
         assert_eq!(cublasSetStream_v2(ended, 0), CublasStatus::NOT_INITIALIZED);
         let block = known_block(64);
-        assert_eq!(cublasSscal_v2(ended, 1, 0, block, 1), CublasStatus::NOT_INITIALIZED);
+        assert_eq!(
+            cublasSscal_v2(ended, 1, 0, block, 1),
+            CublasStatus::NOT_INITIALIZED
+        );
         assert_eq!(unknown(block, 64), 0);
     }
 
@@ -72,12 +84,24 @@ mod tests {
         let mut found = 0;
         assert_eq!(cublasSetMathMode(handle, 3), CublasStatus::SUCCESS);
         // SAFETY: a place for a mode.
-        assert_eq!(unsafe { cublasGetMathMode(handle, &raw mut found) }, CublasStatus::SUCCESS);
+        assert_eq!(
+            unsafe { cublasGetMathMode(handle, &raw mut found) },
+            CublasStatus::SUCCESS
+        );
         assert_eq!(found, 3);
-        assert_eq!(cublasSetPointerMode_v2(handle, 2), CublasStatus::INVALID_VALUE);
-        assert_eq!(cublasSetSmCountTarget(handle, 1000), CublasStatus::INVALID_VALUE);
+        assert_eq!(
+            cublasSetPointerMode_v2(handle, 2),
+            CublasStatus::INVALID_VALUE
+        );
+        assert_eq!(
+            cublasSetSmCountTarget(handle, 1000),
+            CublasStatus::INVALID_VALUE
+        );
         // SAFETY: null is allowed.
-        assert_eq!(unsafe { cublasGetMathMode(handle, null_mut()) }, CublasStatus::INVALID_VALUE);
+        assert_eq!(
+            unsafe { cublasGetMathMode(handle, null_mut()) },
+            CublasStatus::INVALID_VALUE
+        );
     }
 
     #[test]
@@ -90,9 +114,15 @@ mod tests {
         let block = known_block(4);
         assert_eq!(cublasSetPointerMode_v2(handle, 1), CublasStatus::SUCCESS);
         // SAFETY: in device mode nothing on the host is written.
-        assert_eq!(unsafe { cublasSdot_v2(handle, 1, 0, 1, 0, 1, block) }, CublasStatus::SUCCESS);
+        assert_eq!(
+            unsafe { cublasSdot_v2(handle, 1, 0, 1, 0, 1, block) },
+            CublasStatus::SUCCESS
+        );
         assert_eq!(unknown(block, 4), 4);
         // SAFETY: null is allowed.
-        assert_eq!(unsafe { cublasSdot_v2(handle, 1, 0, 1, 0, 1, 0) }, CublasStatus::INVALID_VALUE);
+        assert_eq!(
+            unsafe { cublasSdot_v2(handle, 1, 0, 1, 0, 1, 0) },
+            CublasStatus::INVALID_VALUE
+        );
     }
 }

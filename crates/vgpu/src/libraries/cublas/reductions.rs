@@ -52,11 +52,18 @@ impl Scalar {
 /// # Safety
 /// `result` must be null or, when the pointer mode of `handle` is the host's, valid for writing the scalar.
 unsafe fn reduce(handle: u64, name: &str, result: u64, scalar: Option<Scalar>) -> CublasStatus {
-    let Some(session) = session() else { return CublasStatus::NOT_INITIALIZED };
-    let Some(on_device) = session.handles::<Handle>().with(handle, |handle| handle.device_results) else {
+    let Some(session) = session() else {
         return CublasStatus::NOT_INITIALIZED;
     };
-    let Some(scalar) = scalar else { return CublasStatus::NOT_SUPPORTED };
+    let Some(on_device) = session
+        .handles::<Handle>()
+        .with(handle, |handle| handle.device_results)
+    else {
+        return CublasStatus::NOT_INITIALIZED;
+    };
+    let Some(scalar) = scalar else {
+        return CublasStatus::NOT_SUPPORTED;
+    };
     if result == 0 {
         return CublasStatus::INVALID_VALUE;
     }
@@ -68,7 +75,12 @@ unsafe fn reduce(handle: u64, name: &str, result: u64, scalar: Option<Scalar>) -
     bytes[..8].copy_from_slice(&scalar.assumed().to_ne_bytes());
     // SAFETY: in this pointer mode the caller passes a place on the host for the result.
     unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), result as *mut u8, scalar.size()) };
-    session.unknown_read(result, scalar.size() as u64, scalar.assumed(), session.text(name));
+    session.unknown_read(
+        result,
+        scalar.size() as u64,
+        scalar.assumed(),
+        session.text(name),
+    );
     CublasStatus::SUCCESS
 }
 

@@ -20,8 +20,23 @@ struct Transfer {
 /// # Safety
 /// As for `cudaMemcpy2DAsync`.
 unsafe fn transfer(transfer: &Transfer) -> CublasStatus {
-    let Transfer { rows, columns, element, from, from_leading, to, to_leading, kind, stream } = *transfer;
-    if rows < 0 || columns < 0 || element <= 0 || from_leading < rows.max(1) || to_leading < rows.max(1) {
+    let Transfer {
+        rows,
+        columns,
+        element,
+        from,
+        from_leading,
+        to,
+        to_leading,
+        kind,
+        stream,
+    } = *transfer;
+    if rows < 0
+        || columns < 0
+        || element <= 0
+        || from_leading < rows.max(1)
+        || to_leading < rows.max(1)
+    {
         return CublasStatus::INVALID_VALUE;
     }
     if rows == 0 || columns == 0 {
@@ -31,9 +46,22 @@ unsafe fn transfer(transfer: &Transfer) -> CublasStatus {
     let (to_pitch, from_pitch) = (bytes(to_leading), bytes(from_leading));
     // SAFETY: promised by the caller.
     let copied = unsafe {
-        crate::cudaMemcpy2DAsync(to, to_pitch, from, from_pitch, bytes(rows), columns as usize, kind, stream)
+        crate::cudaMemcpy2DAsync(
+            to,
+            to_pitch,
+            from,
+            from_pitch,
+            bytes(rows),
+            columns as usize,
+            kind,
+            stream,
+        )
     };
-    if copied == CudaError::SUCCESS { CublasStatus::SUCCESS } else { CublasStatus::MAPPING_ERROR }
+    if copied == CudaError::SUCCESS {
+        CublasStatus::SUCCESS
+    } else {
+        CublasStatus::MAPPING_ERROR
+    }
 }
 
 macro_rules! matrices {

@@ -31,14 +31,27 @@ pub struct HeuristicResult {
 
 impl HeuristicResult {
     fn new(algorithm: Algorithm, state: CublasStatus) -> Self {
-        Self { algorithm, workspace_bytes: 0, state, waves: 1.0, reserved: [0; 4] }
+        Self {
+            algorithm,
+            workspace_bytes: 0,
+            state,
+            waves: 1.0,
+            reserved: [0; 4],
+        }
     }
 }
 
 /// Whether handles name a product and its four matrices, and hence an algorithm fits.
 fn check_product(product: u64, matrices: [u64; 4]) -> CublasStatus {
-    let known = Product::of(product).is_some() && matrices.into_iter().all(|matrix| Layout::of(matrix).is_some());
-    if known { CublasStatus::SUCCESS } else { CublasStatus::INVALID_VALUE }
+    let known = Product::of(product).is_some()
+        && matrices
+            .into_iter()
+            .all(|matrix| Layout::of(matrix).is_some());
+    if known {
+        CublasStatus::SUCCESS
+    } else {
+        CublasStatus::INVALID_VALUE
+    }
 }
 
 /// The algorithms that fit a product: one.
@@ -57,7 +70,9 @@ pub unsafe extern "C" fn cublasLtMatmulAlgoGetHeuristic(
 ) -> CublasStatus {
     let status = match session_of(handle) {
         Err(error) => error,
-        Ok(_) if requested < 1 || results.is_null() || returned.is_null() => CublasStatus::INVALID_VALUE,
+        Ok(_) if requested < 1 || results.is_null() || returned.is_null() => {
+            CublasStatus::INVALID_VALUE
+        }
         Ok(_) if Preference::of(preference).is_none() => CublasStatus::INVALID_VALUE,
         Ok(_) => check_product(product, [a, b, c, d]),
     };
@@ -114,7 +129,11 @@ pub unsafe extern "C" fn cublasLtMatmulAlgoCheck(
         Ok(_) => check_product(product, [a, b, c, d]),
     };
     // SAFETY: the caller passes an algorithm or null.
-    let given = if algorithm.is_null() { Algorithm::default() } else { unsafe { algorithm.read_unaligned() } };
+    let given = if algorithm.is_null() {
+        Algorithm::default()
+    } else {
+        unsafe { algorithm.read_unaligned() }
+    };
     // SAFETY: the caller passes a place for a result or null.
     unsafe { put(result, HeuristicResult::new(given, status)) };
     status
@@ -167,5 +186,7 @@ pub unsafe extern "C" fn cublasLtMatmulAlgoConfigGetAttribute(
         attributes.set(attribute, &value.to_le_bytes()[..width]);
     }
     // SAFETY: the caller passes room for `size` bytes and for their number.
-    unsafe { super::attributes::get_from(known.map(|_| &attributes), attribute, buffer, size, written) }
+    unsafe {
+        super::attributes::get_from(known.map(|_| &attributes), attribute, buffer, size, written)
+    }
 }

@@ -32,12 +32,19 @@ impl Attributes {
 
 /// # Safety
 /// `buffer` must be null or valid for reading `size` bytes.
-pub(super) unsafe fn set_in(attributes: &mut Attributes, attribute: i32, buffer: *const c_void, size: usize) -> CublasStatus {
+pub(super) unsafe fn set_in(
+    attributes: &mut Attributes,
+    attribute: i32,
+    buffer: *const c_void,
+    size: usize,
+) -> CublasStatus {
     if buffer.is_null() || size == 0 {
         return CublasStatus::INVALID_VALUE;
     }
     // SAFETY: not null; the caller promises its length.
-    attributes.set(attribute, unsafe { std::slice::from_raw_parts(buffer.cast(), size) });
+    attributes.set(attribute, unsafe {
+        std::slice::from_raw_parts(buffer.cast(), size)
+    });
     CublasStatus::SUCCESS
 }
 
@@ -50,7 +57,8 @@ pub(super) unsafe fn get_from(
     size: usize,
     written: *mut usize,
 ) -> CublasStatus {
-    let value = attributes.map(|attributes| attributes.0.get(&attribute).map_or(&[][..], Vec::as_slice));
+    let value =
+        attributes.map(|attributes| attributes.0.get(&attribute).map_or(&[][..], Vec::as_slice));
     let len = value.map_or(0, <[u8]>::len);
     // An attribute that was never set has the library's default, of which all that PyTorch knows are zero.
     let out_len = if len == 0 { size } else { len };
@@ -84,7 +92,9 @@ macro_rules! descriptor {
             /// `out` must be null or valid for writing a handle.
             unsafe fn create(out: *mut u64, attributes: Attributes) -> CublasStatus {
                 let session = session();
-                let handle = session.filter(|_| !out.is_null()).map_or(0, |session| session.handles().add(Self(attributes)));
+                let handle = session
+                    .filter(|_| !out.is_null())
+                    .map_or(0, |session| session.handles().add(Self(attributes)));
                 // SAFETY: promised by the caller.
                 unsafe { put(out, handle) };
                 match session {
@@ -96,7 +106,9 @@ macro_rules! descriptor {
 
             /// A copy of the one that `handle` names.
             pub(super) fn of(handle: u64) -> Option<Self> {
-                session()?.handles::<Self>().with(handle, |descriptor| descriptor.clone())
+                session()?
+                    .handles::<Self>()
+                    .with(handle, |descriptor| descriptor.clone())
             }
         }
 
@@ -111,7 +123,12 @@ macro_rules! descriptor {
 
         #[doc = concat!("Sets an attribute of ", $what)]
         #[unsafe(no_mangle)]
-        pub unsafe extern "C" fn $set(descriptor: u64, attribute: i32, buffer: *const c_void, size: usize) -> CublasStatus {
+        pub unsafe extern "C" fn $set(
+            descriptor: u64,
+            attribute: i32,
+            buffer: *const c_void,
+            size: usize,
+        ) -> CublasStatus {
             // SAFETY: the caller passes `size` bytes.
             let change = |kept: &mut $kind| unsafe { set_in(&mut kept.0, attribute, buffer, size) };
             session()
@@ -130,7 +147,15 @@ macro_rules! descriptor {
         ) -> CublasStatus {
             let kept = $kind::of(descriptor);
             // SAFETY: the caller passes room for `size` bytes and for their number.
-            unsafe { get_from(kept.as_ref().map(|kept| &kept.0), attribute, buffer, size, written) }
+            unsafe {
+                get_from(
+                    kept.as_ref().map(|kept| &kept.0),
+                    attribute,
+                    buffer,
+                    size,
+                    written,
+                )
+            }
         }
     };
 }
@@ -159,7 +184,11 @@ descriptor!(
 
 /// Makes a description of a product.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cublasLtMatmulDescCreate(out: *mut u64, compute_type: i32, scale_type: i32) -> CublasStatus {
+pub unsafe extern "C" fn cublasLtMatmulDescCreate(
+    out: *mut u64,
+    compute_type: i32,
+    scale_type: i32,
+) -> CublasStatus {
     let mut attributes = Attributes::default();
     attributes.set(0, &compute_type.to_ne_bytes());
     attributes.set(1, &scale_type.to_ne_bytes());

@@ -10,7 +10,9 @@ struct LtHandle;
 /// The session, if `handle` is one of this library.
 pub(super) fn session_of(handle: u64) -> Result<&'static Session, CublasStatus> {
     session()
-        .filter(|session| session.handles::<LtHandle>().has(handle) || is_cublas_handle(session, handle))
+        .filter(|session| {
+            session.handles::<LtHandle>().has(handle) || is_cublas_handle(session, handle)
+        })
         .ok_or(CublasStatus::NOT_INITIALIZED)
 }
 
@@ -18,7 +20,9 @@ pub(super) fn session_of(handle: u64) -> Result<&'static Session, CublasStatus> 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cublasLtCreate(handle: *mut u64) -> CublasStatus {
     let session = session();
-    let new = session.filter(|_| !handle.is_null()).map_or(0, |session| session.handles().add(LtHandle));
+    let new = session
+        .filter(|_| !handle.is_null())
+        .map_or(0, |session| session.handles().add(LtHandle));
     // SAFETY: the caller passes a place for a handle or null.
     unsafe { put(handle, new) };
     match session {

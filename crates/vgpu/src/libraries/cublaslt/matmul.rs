@@ -21,8 +21,17 @@ const BIAS_GRADIENT: u64 = 16 | 256 | 512;
 fn outputs(product: &Product, d: u64) -> Vec<u64> {
     let product = &product.0;
     let mut outputs = vec![d];
-    let written = [attribute::EPILOGUE_AUX, attribute::AMAX_D, attribute::EPILOGUE_AUX_AMAX, attribute::D_OUT_SCALE];
-    outputs.extend(written.into_iter().map(|attribute| product.number(attribute)));
+    let written = [
+        attribute::EPILOGUE_AUX,
+        attribute::AMAX_D,
+        attribute::EPILOGUE_AUX_AMAX,
+        attribute::D_OUT_SCALE,
+    ];
+    outputs.extend(
+        written
+            .into_iter()
+            .map(|attribute| product.number(attribute)),
+    );
     if product.number(attribute::EPILOGUE) & BIAS_GRADIENT != 0 {
         outputs.push(product.number(attribute::BIAS));
     }
@@ -56,8 +65,15 @@ pub extern "C" fn cublasLtMatmul(
         Err(error) => return error,
     };
     let layouts = [a_layout, b_layout, c_layout, d_layout];
-    let Some(product) = Product::of(product) else { return CublasStatus::INVALID_VALUE };
-    if alpha == 0 || d == 0 || layouts.into_iter().any(|layout| Layout::of(layout).is_none()) {
+    let Some(product) = Product::of(product) else {
+        return CublasStatus::INVALID_VALUE;
+    };
+    if alpha == 0
+        || d == 0
+        || layouts
+            .into_iter()
+            .any(|layout| Layout::of(layout).is_none())
+    {
         return CublasStatus::INVALID_VALUE;
     }
     if workspace_bytes > 0 {

@@ -85,7 +85,14 @@ pub(super) fn node(handle: u64) -> Result<Arc<Node>, CudnnStatus> {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnBackendCreateDescriptor(kind: i32, out: *mut u64) -> CudnnStatus {
     // SAFETY: the caller passes a place for a handle or null.
-    unsafe { object::create(out, || Arc::new(Node { kind, ..Node::default() })) }
+    unsafe {
+        object::create(out, || {
+            Arc::new(Node {
+                kind,
+                ..Node::default()
+            })
+        })
+    }
 }
 
 /// Ends a descriptor.
@@ -97,13 +104,20 @@ pub extern "C" fn cudnnBackendDestroyDescriptor(descriptor: u64) -> CudnnStatus 
 /// Clears a descriptor.
 #[unsafe(no_mangle)]
 pub extern "C" fn cudnnBackendInitialize(descriptor: u64) -> CudnnStatus {
-    object::change(descriptor, |node: &mut Arc<Node>| *node = Arc::new(Node { kind: node.kind, ..Node::default() }))
+    object::change(descriptor, |node: &mut Arc<Node>| {
+        *node = Arc::new(Node {
+            kind: node.kind,
+            ..Node::default()
+        })
+    })
 }
 
 /// Completes a descriptor; every graph is supported.
 #[unsafe(no_mangle)]
 pub extern "C" fn cudnnBackendFinalize(descriptor: u64) -> CudnnStatus {
-    object::change(descriptor, |node: &mut Arc<Node>| Arc::make_mut(node).finalized = true)
+    object::change(descriptor, |node: &mut Arc<Node>| {
+        Arc::make_mut(node).finalized = true
+    })
 }
 
 /// Sets an attribute.
@@ -115,7 +129,10 @@ pub unsafe extern "C" fn cudnnBackendSetAttribute(
     count: i64,
     elements: *const c_void,
 ) -> CudnnStatus {
-    let Some(size) = usize::try_from(count).ok().and_then(|count| count.checked_mul(element_size(kind))) else {
+    let Some(size) = usize::try_from(count)
+        .ok()
+        .and_then(|count| count.checked_mul(element_size(kind)))
+    else {
         return CudnnStatus::BAD_PARAM;
     };
     if size > 0 && elements.is_null() {
@@ -127,7 +144,9 @@ pub unsafe extern "C" fn cudnnBackendSetAttribute(
         unsafe { std::ptr::copy_nonoverlapping(elements.cast::<u8>(), bytes.as_mut_ptr(), size) };
     }
     let value = if kind == DESCRIPTORS {
-        let handles = bytes.chunks_exact(8).map(|chunk| u64::from_ne_bytes(chunk.try_into().unwrap_or_default()));
+        let handles = bytes
+            .chunks_exact(8)
+            .map(|chunk| u64::from_ne_bytes(chunk.try_into().unwrap_or_default()));
         match handles.map(node).collect() {
             Ok(nodes) => Value::Nodes(nodes),
             Err(error) => return error,
@@ -154,11 +173,17 @@ pub unsafe extern "C" fn cudnnBackendGetAttribute(
         if !node.finalized {
             return Err(CudnnStatus::NOT_FINALIZED);
         }
-        let value = engines::answer(&node, attribute).or_else(|| node.attributes.get(&attribute).cloned());
+        let value =
+            engines::answer(&node, attribute).or_else(|| node.attributes.get(&attribute).cloned());
         value.ok_or(CudnnStatus::NOT_SUPPORTED)
     });
     // SAFETY: the caller passes a place for a count or null.
-    unsafe { put(count, value.as_ref().map_or(0, |value| value.count() as i64)) };
+    unsafe {
+        put(
+            count,
+            value.as_ref().map_or(0, |value| value.count() as i64),
+        )
+    };
     let value = match value {
         Ok(value) => value,
         Err(error) => {
@@ -178,7 +203,11 @@ pub unsafe extern "C" fn cudnnBackendGetAttribute(
     match &value {
         // SAFETY: not null, and the caller has room for as many elements as it asks for.
         Value::Bytes { bytes, .. } => unsafe {
-            std::ptr::copy_nonoverlapping(bytes.as_ptr(), elements.cast(), wanted * element_size(kind));
+            std::ptr::copy_nonoverlapping(
+                bytes.as_ptr(),
+                elements.cast(),
+                wanted * element_size(kind),
+            );
         },
         Value::Nodes(nodes) => {
             for (index, found) in nodes[..wanted].iter().enumerate() {

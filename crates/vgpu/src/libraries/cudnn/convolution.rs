@@ -2,10 +2,10 @@
 //!
 //! One algorithm is offered for each direction: the general one that needs no scratch memory of its own.
 
+use super::CudnnStatus;
 use super::handle::session_of;
 use super::object::{change, integers, look, put_integers};
 use super::workspace::{Work, workspace_bytes};
-use super::CudnnStatus;
 use crate::status::put;
 
 /// How to convolve.
@@ -28,8 +28,16 @@ struct Activation {
     coefficient: f64,
 }
 
-object!(Convolution, cudnnCreateConvolutionDescriptor, cudnnDestroyConvolutionDescriptor);
-object!(Activation, cudnnCreateActivationDescriptor, cudnnDestroyActivationDescriptor);
+object!(
+    Convolution,
+    cudnnCreateConvolutionDescriptor,
+    cudnnDestroyConvolutionDescriptor
+);
+object!(
+    Activation,
+    cudnnCreateActivationDescriptor,
+    cudnnDestroyActivationDescriptor
+);
 
 /// Sets how to convolve.
 #[unsafe(no_mangle)]
@@ -43,10 +51,26 @@ pub unsafe extern "C" fn cudnnSetConvolutionNdDescriptor(
     compute_type: i32,
 ) -> CudnnStatus {
     // SAFETY: the caller passes `count` integers in each array or null.
-    let arrays = unsafe { (integers(pads, count), integers(strides, count), integers(dilations, count)) };
-    let (Some(pads), Some(strides), Some(dilations)) = arrays else { return CudnnStatus::BAD_PARAM };
+    let arrays = unsafe {
+        (
+            integers(pads, count),
+            integers(strides, count),
+            integers(dilations, count),
+        )
+    };
+    let (Some(pads), Some(strides), Some(dilations)) = arrays else {
+        return CudnnStatus::BAD_PARAM;
+    };
     change(convolution, |kept: &mut Convolution| {
-        *kept = Convolution { pads, strides, dilations, mode, compute_type, groups: 1, math: 0 };
+        *kept = Convolution {
+            pads,
+            strides,
+            dilations,
+            mode,
+            compute_type,
+            groups: 1,
+            math: 0,
+        };
     })
 }
 
@@ -64,8 +88,19 @@ pub extern "C" fn cudnnSetConvolutionMathType(convolution: u64, math: i32) -> Cu
 
 /// Sets what an activation is.
 #[unsafe(no_mangle)]
-pub extern "C" fn cudnnSetActivationDescriptor(activation: u64, mode: i32, nan: i32, coefficient: f64) -> CudnnStatus {
-    change(activation, |kept: &mut Activation| *kept = Activation { mode, nan, coefficient })
+pub extern "C" fn cudnnSetActivationDescriptor(
+    activation: u64,
+    mode: i32,
+    nan: i32,
+    coefficient: f64,
+) -> CudnnStatus {
+    change(activation, |kept: &mut Activation| {
+        *kept = Activation {
+            mode,
+            nan,
+            coefficient,
+        }
+    })
 }
 
 /// How to convolve, as it was set.
@@ -96,7 +131,10 @@ pub unsafe extern "C" fn cudnnGetConvolutionNdDescriptor(
 
 /// The number of groups.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cudnnGetConvolutionGroupCount(convolution: u64, groups: *mut i32) -> CudnnStatus {
+pub unsafe extern "C" fn cudnnGetConvolutionGroupCount(
+    convolution: u64,
+    groups: *mut i32,
+) -> CudnnStatus {
     let kept = look(convolution, |kept: &mut Convolution| kept.groups);
     // SAFETY: the caller passes a place for a number or null.
     unsafe { put(groups, kept.unwrap_or(0)) };
@@ -105,7 +143,10 @@ pub unsafe extern "C" fn cudnnGetConvolutionGroupCount(convolution: u64, groups:
 
 /// The arithmetic.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cudnnGetConvolutionMathType(convolution: u64, math: *mut i32) -> CudnnStatus {
+pub unsafe extern "C" fn cudnnGetConvolutionMathType(
+    convolution: u64,
+    math: *mut i32,
+) -> CudnnStatus {
     let kept = look(convolution, |kept: &mut Convolution| kept.math);
     // SAFETY: the caller passes a place for a number or null.
     unsafe { put(math, kept.unwrap_or(0)) };
@@ -173,7 +214,16 @@ unsafe fn offer(
     if requested > 0 {
         let workspace_bytes = workspace_bytes(Work::Convolution) as usize;
         // SAFETY: there is room for at least one result.
-        unsafe { put(results, AlgorithmPerformance { status, workspace_bytes, ..FOUND }) };
+        unsafe {
+            put(
+                results,
+                AlgorithmPerformance {
+                    status,
+                    workspace_bytes,
+                    ..FOUND
+                },
+            )
+        };
     }
     status
 }

@@ -1,9 +1,9 @@
 //! CTC loss. Its scratch memory is an estimate: forward and backward variables for each time and extended label.
 
+use super::CudnnStatus;
 use super::handle::session_of;
 use super::object::{change, look};
 use super::tensor::Tensor;
-use super::CudnnStatus;
 use crate::status::put;
 
 /// How the loss is computed.
@@ -15,7 +15,11 @@ struct CtcLoss {
     longest_label: i32,
 }
 
-object!(CtcLoss, cudnnCreateCTCLossDescriptor, cudnnDestroyCTCLossDescriptor);
+object!(
+    CtcLoss,
+    cudnnCreateCTCLossDescriptor,
+    cudnnDestroyCTCLossDescriptor
+);
 
 /// Sets how the loss is computed.
 #[unsafe(no_mangle)]
@@ -25,7 +29,14 @@ pub extern "C" fn cudnnSetCTCLossDescriptorEx(
     normalization: i32,
     gradient: i32,
 ) -> CudnnStatus {
-    change(loss, |kept: &mut CtcLoss| *kept = CtcLoss { compute_type, normalization, gradient, longest_label: 0 })
+    change(loss, |kept: &mut CtcLoss| {
+        *kept = CtcLoss {
+            compute_type,
+            normalization,
+            gradient,
+            longest_label: 0,
+        }
+    })
 }
 
 /// Sets how the loss is computed and how long labels are.
@@ -37,7 +48,14 @@ pub extern "C" fn cudnnSetCTCLossDescriptor_v9(
     gradient: i32,
     longest_label: i32,
 ) -> CudnnStatus {
-    change(loss, |kept: &mut CtcLoss| *kept = CtcLoss { compute_type, normalization, gradient, longest_label })
+    change(loss, |kept: &mut CtcLoss| {
+        *kept = CtcLoss {
+            compute_type,
+            normalization,
+            gradient,
+            longest_label,
+        }
+    })
 }
 
 /// How the loss is computed.
@@ -65,18 +83,32 @@ pub unsafe extern "C" fn cudnnGetCTCLossDescriptor_v9(
 ///
 /// cuDNN's own size is not known; it differs by padding and by what the algorithm keeps besides.
 fn scratch_bytes(times: i32, sequences: i32, longest_label: i32) -> usize {
-    let [times, sequences, label] = [times, sequences, longest_label].map(|number| usize::try_from(number).unwrap_or(0));
+    let [times, sequences, label] =
+        [times, sequences, longest_label].map(|number| usize::try_from(number).unwrap_or(0));
     2 * 4 * times * sequences * (2 * label + 1)
 }
 
 /// # Safety
 /// `size` must be null or valid for writing.
-unsafe fn put_scratch(handle: u64, probabilities: u64, longest_label: Option<i32>, size: *mut usize) -> CudnnStatus {
-    let dimensions = session_of(handle).and_then(|_| look(probabilities, |tensor: &mut Tensor| tensor.dimensions.clone()));
-    let bytes = dimensions.as_ref().ok().zip(longest_label).map(|(dimensions, label)| {
-        let dimension = |index| dimensions.get(index).copied().unwrap_or(0);
-        scratch_bytes(dimension(0), dimension(1), label)
+unsafe fn put_scratch(
+    handle: u64,
+    probabilities: u64,
+    longest_label: Option<i32>,
+    size: *mut usize,
+) -> CudnnStatus {
+    let dimensions = session_of(handle).and_then(|_| {
+        look(probabilities, |tensor: &mut Tensor| {
+            tensor.dimensions.clone()
+        })
     });
+    let bytes = dimensions
+        .as_ref()
+        .ok()
+        .zip(longest_label)
+        .map(|(dimensions, label)| {
+            let dimension = |index| dimensions.get(index).copied().unwrap_or(0);
+            scratch_bytes(dimension(0), dimension(1), label)
+        });
     // SAFETY: promised by the caller.
     unsafe { put(size, bytes.unwrap_or(0)) };
     match (dimensions, bytes) {
@@ -101,11 +133,19 @@ pub unsafe extern "C" fn cudnnGetCTCLossWorkspaceSize(
     size: *mut usize,
 ) -> CudnnStatus {
     let _ = (gradients, labels, input_lengths, algorithm, loss);
-    let sequences = look(probabilities, |tensor: &mut Tensor| tensor.dimensions.get(1).copied().unwrap_or(0)).unwrap_or(0);
+    let sequences = look(probabilities, |tensor: &mut Tensor| {
+        tensor.dimensions.get(1).copied().unwrap_or(0)
+    })
+    .unwrap_or(0);
     let lengths = 0..usize::try_from(sequences).unwrap_or(0);
     let longest = (!label_lengths.is_null())
         // SAFETY: not null, and the caller passes a length for each sequence.
-        .then(|| lengths.map(|index| unsafe { label_lengths.add(index).read_unaligned() }).max().unwrap_or(0));
+        .then(|| {
+            lengths
+                .map(|index| unsafe { label_lengths.add(index).read_unaligned() })
+                .max()
+                .unwrap_or(0)
+        });
     // SAFETY: the caller passes a place for a size or null.
     unsafe { put_scratch(handle, probabilities, longest, size) }
 }

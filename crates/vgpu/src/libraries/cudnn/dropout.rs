@@ -13,7 +13,11 @@ struct Dropout {
     seed: u64,
 }
 
-object!(Dropout, cudnnCreateDropoutDescriptor, cudnnDestroyDropoutDescriptor);
+object!(
+    Dropout,
+    cudnnCreateDropoutDescriptor,
+    cudnnDestroyDropoutDescriptor
+);
 
 /// Bytes of generator states for each multiprocessor: an estimate, a few megabytes in all, held once for each stream.
 const STATES_PER_MULTIPROCESSOR: usize = 16 << 10;
@@ -22,7 +26,9 @@ const STATES_PER_MULTIPROCESSOR: usize = 16 << 10;
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnDropoutGetStatesSize(handle: u64, size: *mut usize) -> CudnnStatus {
     let session = session_of(handle);
-    let multiprocessors = session.map_or(0, |session| session.settings.device.multiprocessors as usize);
+    let multiprocessors = session.map_or(0, |session| {
+        session.settings.device.multiprocessors as usize
+    });
     // SAFETY: the caller passes a place for a size or null.
     unsafe { put(size, multiprocessors * STATES_PER_MULTIPROCESSOR) };
     match session {
@@ -42,11 +48,11 @@ pub extern "C" fn cudnnSetDropoutDescriptor(
     size: usize,
     seed: u64,
 ) -> CudnnStatus {
-    let status = cudnnRestoreDropoutDescriptor(dropout, handle, probability, states, size, seed);
-    if let (CudnnStatus::SUCCESS, Ok(session)) = (status, session_of(handle)) {
+    let outcome = cudnnRestoreDropoutDescriptor(dropout, handle, probability, states, size, seed);
+    if let (CudnnStatus::SUCCESS, Ok(session)) = (outcome, session_of(handle)) {
         session.library_wrote("cudnnSetDropoutDescriptor", &[states]);
     }
-    status
+    outcome
 }
 
 /// Sets dropout up with states that exist.
@@ -63,7 +69,13 @@ pub extern "C" fn cudnnRestoreDropoutDescriptor(
     if let Err(error) = session_of(handle) {
         return error;
     }
-    change(dropout, |kept: &mut Dropout| *kept = Dropout { probability, states, seed })
+    change(dropout, |kept: &mut Dropout| {
+        *kept = Dropout {
+            probability,
+            states,
+            seed,
+        }
+    })
 }
 
 /// What was set.

@@ -54,11 +54,17 @@ mod of {
 }
 
 fn int64(value: u64) -> Value {
-    Value::Bytes { of: of::INT64, bytes: value.to_ne_bytes().to_vec() }
+    Value::Bytes {
+        of: of::INT64,
+        bytes: value.to_ne_bytes().to_vec(),
+    }
 }
 
 fn none_of(of: i32) -> Value {
-    Value::Bytes { of, bytes: Vec::new() }
+    Value::Bytes {
+        of,
+        bytes: Vec::new(),
+    }
 }
 
 /// The answer to an attribute that is not simply kept.
@@ -66,25 +72,33 @@ pub(super) fn answer(node: &Node, attribute: i32) -> Option<Value> {
     let kept = node.attributes.contains_key(&attribute);
     match (node.kind, attribute) {
         (kind::HEURISTICS, attribute::HEURISTICS_RESULTS) => Some(Value::Nodes(
-            node.nodes(attribute::HEURISTICS_GRAPH).iter().map(|graph| Arc::new(configuration(graph))).collect(),
+            node.nodes(attribute::HEURISTICS_GRAPH)
+                .iter()
+                .map(|graph| Arc::new(configuration(graph)))
+                .collect(),
         )),
-        (kind::ENGINE_CONFIG, attribute::CONFIG_WORKSPACE) | (kind::PLAN, attribute::PLAN_WORKSPACE) => {
-            Some(int64(workspace_bytes(work(node))))
-        }
-        (kind::ENGINE_CONFIG, attribute::CONFIG_SHARED_MEMORY) => {
-            Some(Value::Bytes { of: of::INT32, bytes: 0i32.to_ne_bytes().to_vec() })
-        }
-        (kind::ENGINE_CONFIG, attribute::CONFIG_KNOBS | attribute::CONFIG_INTERMEDIATES) if !kept => {
+        (kind::ENGINE_CONFIG, attribute::CONFIG_WORKSPACE)
+        | (kind::PLAN, attribute::PLAN_WORKSPACE) => Some(int64(workspace_bytes(work(node)))),
+        (kind::ENGINE_CONFIG, attribute::CONFIG_SHARED_MEMORY) => Some(Value::Bytes {
+            of: of::INT32,
+            bytes: 0i32.to_ne_bytes().to_vec(),
+        }),
+        (kind::ENGINE_CONFIG, attribute::CONFIG_KNOBS | attribute::CONFIG_INTERMEDIATES)
+            if !kept =>
+        {
             Some(Value::Nodes(Vec::new()))
         }
         (kind::PLAN, attribute::PLAN_INTERMEDIATES) => Some(none_of(of::INT64)),
         (kind::GRAPH, attribute::GRAPH_ENGINE_COUNT) => Some(int64(1)),
-        (kind::ENGINE, attribute::ENGINE_KNOBS | attribute::ENGINE_LAYOUTS) => Some(Value::Nodes(Vec::new())),
+        (kind::ENGINE, attribute::ENGINE_KNOBS | attribute::ENGINE_LAYOUTS) => {
+            Some(Value::Nodes(Vec::new()))
+        }
         (kind::ENGINE, attribute::ENGINE_NUMERICAL_NOTES) => Some(none_of(of::NUMERICAL_NOTE)),
         (kind::ENGINE, attribute::ENGINE_BEHAVIOR_NOTES) => Some(none_of(of::BEHAVIOR_NOTE)),
-        (kind::KERNEL_CACHE, attribute::CACHE_HAS_KERNEL) => {
-            Some(Value::Bytes { of: of::BOOLEAN, bytes: vec![0] })
-        }
+        (kind::KERNEL_CACHE, attribute::CACHE_HAS_KERNEL) => Some(Value::Bytes {
+            of: of::BOOLEAN,
+            bytes: vec![0],
+        }),
         _ => None,
     }
 }
@@ -102,14 +116,21 @@ fn configuration(graph: &Arc<Node>) -> Node {
     Node {
         kind: kind::ENGINE_CONFIG,
         finalized: true,
-        attributes: HashMap::from([(attribute::CONFIG_ENGINE, Value::Nodes(vec![Arc::new(engine)]))]),
+        attributes: HashMap::from([(
+            attribute::CONFIG_ENGINE,
+            Value::Nodes(vec![Arc::new(engine)]),
+        )]),
     }
 }
 
 /// The operations of a plan or of an engine configuration.
 pub(super) fn operations(node: &Node) -> &[Arc<Node>] {
     let first = |node, attribute| Node::nodes(node, attribute).first().map(AsRef::as_ref);
-    let configuration = if node.kind == kind::PLAN { first(node, attribute::PLAN_CONFIG) } else { Some(node) };
+    let configuration = if node.kind == kind::PLAN {
+        first(node, attribute::PLAN_CONFIG)
+    } else {
+        Some(node)
+    };
     configuration
         .and_then(|configuration| first(configuration, attribute::CONFIG_ENGINE))
         .and_then(|engine| first(engine, attribute::ENGINE_GRAPH))
@@ -117,6 +138,12 @@ pub(super) fn operations(node: &Node) -> &[Arc<Node>] {
 }
 
 fn work(node: &Node) -> Work {
-    let convolves = operations(node).iter().any(|operation| kind::CONVOLUTION_OPERATIONS.contains(&operation.kind));
-    if convolves { Work::Convolution } else { Work::Other }
+    let convolves = operations(node)
+        .iter()
+        .any(|operation| kind::CONVOLUTION_OPERATIONS.contains(&operation.kind));
+    if convolves {
+        Work::Convolution
+    } else {
+        Work::Other
+    }
 }

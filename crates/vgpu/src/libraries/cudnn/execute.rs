@@ -3,10 +3,10 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use super::CudnnStatus;
 use super::backend::{Node, node};
 use super::engines::{kind, operations};
 use super::handle::session_of;
-use super::CudnnStatus;
 
 /// Attributes of operations that are the tensors they write.
 ///
@@ -61,7 +61,11 @@ const PACK_WORKSPACE: i32 = 1003;
 fn written(operations: &[Arc<Node>]) -> Option<HashSet<u64>> {
     let mut ids = HashSet::new();
     for operation in operations {
-        let outputs = WRITTEN.iter().cloned().flatten().flat_map(|attribute| operation.nodes(attribute));
+        let outputs = WRITTEN
+            .iter()
+            .cloned()
+            .flatten()
+            .flat_map(|attribute| operation.nodes(attribute));
         let before = ids.len();
         ids.extend(outputs.flat_map(|tensor| tensor.numbers(TENSOR_ID)));
         if ids.len() == before {

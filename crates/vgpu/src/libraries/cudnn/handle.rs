@@ -12,7 +12,11 @@ struct Handle {
 /// The session, if `handle` is a cuDNN handle.
 pub(super) fn session_of(handle: u64) -> Result<&'static Session, CudnnStatus> {
     let session = session().ok_or(CudnnStatus::NOT_INITIALIZED)?;
-    if session.handles::<Handle>().has(handle) { Ok(session) } else { Err(CudnnStatus::BAD_PARAM) }
+    if session.handles::<Handle>().has(handle) {
+        Ok(session)
+    } else {
+        Err(CudnnStatus::BAD_PARAM)
+    }
 }
 
 /// Makes a handle.
@@ -62,7 +66,12 @@ pub extern "C" fn cudnnGetCudartVersion() -> usize {
 /// A version number in its parts; before 9 the major number was followed by three digits.
 fn parts(version: u32) -> [i32; 3] {
     let thousands = if version >= 90_000 { 10_000 } else { 1000 };
-    [version / thousands, version % thousands / 100, version % 100].map(|part| part as i32)
+    [
+        version / thousands,
+        version % thousands / 100,
+        version % 100,
+    ]
+    .map(|part| part as i32)
 }
 
 /// A part of the version: 0 major, 1 minor, 2 patch.

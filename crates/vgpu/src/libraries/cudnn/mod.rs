@@ -51,11 +51,20 @@ mod tests {
         machine();
         let mut handle = 0;
         // SAFETY: a place for a handle.
-        assert_eq!(unsafe { cudnnBackendCreateDescriptor(kind, &raw mut handle) }, CudnnStatus::SUCCESS);
+        assert_eq!(
+            unsafe { cudnnBackendCreateDescriptor(kind, &raw mut handle) },
+            CudnnStatus::SUCCESS
+        );
         for (attribute, of, values) in attributes {
             // SAFETY: as many values as are said.
             let set = unsafe {
-                cudnnBackendSetAttribute(handle, *attribute, *of, values.len() as i64, values.as_ptr().cast())
+                cudnnBackendSetAttribute(
+                    handle,
+                    *attribute,
+                    *of,
+                    values.len() as i64,
+                    values.as_ptr().cast(),
+                )
             };
             assert_eq!(set, CudnnStatus::SUCCESS);
         }
@@ -67,7 +76,14 @@ mod tests {
         let mut count = -1;
         // SAFETY: room for as many values as are asked for.
         let status = unsafe {
-            cudnnBackendGetAttribute(handle, attribute, of, into.len() as i64, &raw mut count, into.as_mut_ptr().cast())
+            cudnnBackendGetAttribute(
+                handle,
+                attribute,
+                of,
+                into.len() as i64,
+                &raw mut count,
+                into.as_mut_ptr().cast(),
+            )
         };
         (status, count)
     }
@@ -76,12 +92,22 @@ mod tests {
     fn a_convolution_finds_an_engine_and_spoils_its_output() {
         let [x, y, scratch] = [64, 64, 64].map(known_block);
         let tensor = |id| descriptor(17, &[(906, 3, &[id])]);
-        let operation = descriptor(10, &[(704, 15, &[tensor(1)]), (703, 15, &[tensor(2)]), (705, 15, &[tensor(3)])]);
+        let operation = descriptor(
+            10,
+            &[
+                (704, 15, &[tensor(1)]),
+                (703, 15, &[tensor(2)]),
+                (705, 15, &[tensor(3)]),
+            ],
+        );
         let graph = descriptor(15, &[(801, 15, &[operation])]);
         let heuristics = descriptor(4, &[(201, 15, &[graph])]);
         assert_eq!(get(heuristics, 202, 15, &mut []), (CudnnStatus::SUCCESS, 1));
         let mut found = [descriptor(3, &[])];
-        assert_eq!(get(heuristics, 202, 15, &mut found), (CudnnStatus::SUCCESS, 1));
+        assert_eq!(
+            get(heuristics, 202, 15, &mut found),
+            (CudnnStatus::SUCCESS, 1)
+        );
         let plan = descriptor(5, &[(401, 15, &found)]);
         // A plan outlives what it was made of.
         for handle in [operation, graph, heuristics, found[0]] {
@@ -89,27 +115,58 @@ mod tests {
         }
         let mut size = [u64::MAX];
         assert_eq!(get(plan, 402, 3, &mut size), (CudnnStatus::SUCCESS, 1));
-        assert_eq!(size, [workspace::workspace_bytes(workspace::Work::Convolution)]);
+        assert_eq!(
+            size,
+            [workspace::workspace_bytes(workspace::Work::Convolution)]
+        );
 
-        let pack = descriptor(16, &[(1000, 3, &[1, 3]), (1001, 6, &[x, y]), (1003, 6, &[scratch])]);
+        let pack = descriptor(
+            16,
+            &[
+                (1000, 3, &[1, 3]),
+                (1001, 6, &[x, y]),
+                (1003, 6, &[scratch]),
+            ],
+        );
         let mut handle = 0;
         // SAFETY: a place for a handle.
-        assert_eq!(unsafe { cudnnCreate(&raw mut handle) }, CudnnStatus::SUCCESS);
-        assert_eq!(cudnnBackendExecute(handle, pack, plan), CudnnStatus::DESCRIPTOR_TYPE);
-        assert_eq!(cudnnBackendExecute(handle, plan, pack), CudnnStatus::SUCCESS);
+        assert_eq!(
+            unsafe { cudnnCreate(&raw mut handle) },
+            CudnnStatus::SUCCESS
+        );
+        assert_eq!(
+            cudnnBackendExecute(handle, pack, plan),
+            CudnnStatus::DESCRIPTOR_TYPE
+        );
+        assert_eq!(
+            cudnnBackendExecute(handle, plan, pack),
+            CudnnStatus::SUCCESS
+        );
         assert_eq!([x, y].map(|block| unknown(block, 64)), [0, 64]);
         assert_eq!(cudnnDestroy(handle), CudnnStatus::SUCCESS);
-        assert_eq!(cudnnBackendExecute(handle, plan, pack), CudnnStatus::BAD_PARAM);
+        assert_eq!(
+            cudnnBackendExecute(handle, plan, pack),
+            CudnnStatus::BAD_PARAM
+        );
     }
 
     #[test]
     fn attributes_are_given_back_as_they_were_set() {
         let tensor = descriptor(17, &[(902, 3, &[4, 5, 6])]);
         let mut dimensions = [0; 2];
-        assert_eq!(get(tensor, 902, 3, &mut dimensions), (CudnnStatus::SUCCESS, 3));
+        assert_eq!(
+            get(tensor, 902, 3, &mut dimensions),
+            (CudnnStatus::SUCCESS, 3)
+        );
         assert_eq!(dimensions, [4, 5]);
-        assert_eq!(get(tensor, 902, 6, &mut dimensions), (CudnnStatus::ATTRIBUTE_TYPE, 3));
-        assert_eq!(get(tensor, 903, 3, &mut dimensions), (CudnnStatus::NOT_SUPPORTED, 0));
+        assert_eq!(
+            get(tensor, 902, 6, &mut dimensions),
+            (CudnnStatus::ATTRIBUTE_TYPE, 3)
+        );
+        assert_eq!(
+            get(tensor, 903, 3, &mut dimensions),
+            (CudnnStatus::NOT_SUPPORTED, 0)
+        );
         assert_eq!(get(0, 903, 3, &mut dimensions), (CudnnStatus::BAD_PARAM, 0));
         let engine = descriptor(2, &[]);
         assert_eq!(get(engine, 1303, 11, &mut []), (CudnnStatus::SUCCESS, 0));
@@ -127,9 +184,15 @@ mod tests {
                 CudnnStatus::BAD_PARAM
             );
             assert_eq!(std::mem::replace(&mut size, 99), 0);
-            assert_eq!(cudnnGetRNNWeightSpaceSize(0, 0, &raw mut size), CudnnStatus::BAD_PARAM);
+            assert_eq!(
+                cudnnGetRNNWeightSpaceSize(0, 0, &raw mut size),
+                CudnnStatus::BAD_PARAM
+            );
             assert_eq!(std::mem::replace(&mut size, 99), 0);
-            assert_eq!(cudnnDropoutGetStatesSize(0, &raw mut size), CudnnStatus::BAD_PARAM);
+            assert_eq!(
+                cudnnDropoutGetStatesSize(0, &raw mut size),
+                CudnnStatus::BAD_PARAM
+            );
             assert_eq!(size, 0);
             assert_eq!(cudnnCreate(null_mut()), CudnnStatus::NULL_POINTER);
         }

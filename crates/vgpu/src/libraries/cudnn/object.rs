@@ -8,9 +8,14 @@ use crate::status::put;
 ///
 /// # Safety
 /// `out` must be null or valid for writing.
-pub(super) unsafe fn create<T: Send + 'static>(out: *mut u64, new: impl FnOnce() -> T) -> CudnnStatus {
+pub(super) unsafe fn create<T: Send + 'static>(
+    out: *mut u64,
+    new: impl FnOnce() -> T,
+) -> CudnnStatus {
     let session = session();
-    let handle = session.filter(|_| !out.is_null()).map_or(0, |session| session.handles().add(new()));
+    let handle = session
+        .filter(|_| !out.is_null())
+        .map_or(0, |session| session.handles().add(new()));
     // SAFETY: promised by the caller.
     unsafe { put(out, handle) };
     match session {
@@ -25,7 +30,8 @@ pub(super) fn destroy<T: Send + 'static>(handle: u64) -> CudnnStatus {
     if handle == 0 {
         return CudnnStatus::SUCCESS;
     }
-    look_table::<T, _>(|table| table.remove(handle).map(|_| ())).map_or_else(|error| error, |()| CudnnStatus::SUCCESS)
+    look_table::<T, _>(|table| table.remove(handle).map(|_| ()))
+        .map_or_else(|error| error, |()| CudnnStatus::SUCCESS)
 }
 
 fn look_table<T: Send + 'static, R>(
@@ -36,7 +42,10 @@ fn look_table<T: Send + 'static, R>(
 }
 
 /// Looks at an object.
-pub(super) fn look<T: Send + 'static, R>(handle: u64, look: impl FnOnce(&mut T) -> R) -> Result<R, CudnnStatus> {
+pub(super) fn look<T: Send + 'static, R>(
+    handle: u64,
+    look: impl FnOnce(&mut T) -> R,
+) -> Result<R, CudnnStatus> {
     look_table::<T, R>(|table| table.with(handle, look))
 }
 
@@ -68,9 +77,15 @@ macro_rules! object {
 /// # Safety
 /// `from` must be null or valid for reading `count` integers.
 pub(super) unsafe fn integers(from: *const i32, count: i32) -> Option<Vec<i32>> {
-    let count = usize::try_from(count).ok().filter(|count| *count <= 8 && !from.is_null())?;
+    let count = usize::try_from(count)
+        .ok()
+        .filter(|count| *count <= 8 && !from.is_null())?;
     // SAFETY: not null; the caller promises the length.
-    Some((0..count).map(|index| unsafe { from.add(index).read_unaligned() }).collect())
+    Some(
+        (0..count)
+            .map(|index| unsafe { from.add(index).read_unaligned() })
+            .collect(),
+    )
 }
 
 /// Writes `room` C integers: `values`, then zeros.

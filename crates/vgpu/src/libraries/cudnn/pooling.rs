@@ -14,7 +14,11 @@ struct Pooling {
     stride: [i32; 2],
 }
 
-object!(Pooling, cudnnCreatePoolingDescriptor, cudnnDestroyPoolingDescriptor);
+object!(
+    Pooling,
+    cudnnCreatePoolingDescriptor,
+    cudnnDestroyPoolingDescriptor
+);
 
 /// Sets how to pool.
 #[unsafe(no_mangle)]
@@ -55,14 +59,23 @@ pub unsafe extern "C" fn cudnnGetPooling2dDescriptor(
 ) -> CudnnStatus {
     let kept = look(pooling, |kept: &mut Pooling| *kept);
     let found = kept.unwrap_or_default();
-    let numbers = [[found.mode, found.nan], found.window, found.padding, found.stride];
+    let numbers = [
+        [found.mode, found.nan],
+        found.window,
+        found.padding,
+        found.stride,
+    ];
     let places = [
         [mode, nan],
         [window_height, window_width],
         [vertical_padding, horizontal_padding],
         [vertical_stride, horizontal_stride],
     ];
-    for (place, number) in places.into_iter().flatten().zip(numbers.into_iter().flatten()) {
+    for (place, number) in places
+        .into_iter()
+        .flatten()
+        .zip(numbers.into_iter().flatten())
+    {
         // SAFETY: the caller passes places for numbers or null.
         unsafe { put(place, number) };
     }

@@ -1,10 +1,10 @@
 //! Recurrent networks: the buffer of weights is exact, scratch and reserve memory are estimates.
 
+use super::CudnnStatus;
 use super::handle::session_of;
 use super::object::{change, look};
 use super::rnn_layout::{Network, Piece};
 use super::tensor::{Tensor, element_bytes};
-use super::CudnnStatus;
 use crate::status::put;
 
 /// A network as it was set.
@@ -21,7 +21,11 @@ struct RnnData {
 }
 
 object!(Rnn, cudnnCreateRNNDescriptor, cudnnDestroyRNNDescriptor);
-object!(RnnData, cudnnCreateRNNDataDescriptor, cudnnDestroyRNNDataDescriptor);
+object!(
+    RnnData,
+    cudnnCreateRNNDataDescriptor,
+    cudnnDestroyRNNDataDescriptor
+);
 
 fn positive(number: i32) -> u64 {
     u64::try_from(number).unwrap_or(0)
@@ -58,7 +62,11 @@ pub extern "C" fn cudnnSetRNNDescriptor_v8(
         data_type,
         input: positive(input),
         hidden: positive(hidden),
-        projection: if projection == 0 { positive(hidden) } else { positive(projection) },
+        projection: if projection == 0 {
+            positive(hidden)
+        } else {
+            positive(projection)
+        },
         layers: positive(layers),
     };
     change(rnn, |kept: &mut Rnn| kept.network = network)
@@ -80,7 +88,12 @@ pub extern "C" fn cudnnSetRNNDataDescriptor(
     if longest < 1 || batch < 1 || lengths.is_null() {
         return CudnnStatus::BAD_PARAM;
     }
-    change(data, |kept: &mut RnnData| *kept = RnnData { longest: positive(longest), batch: positive(batch) })
+    change(data, |kept: &mut RnnData| {
+        *kept = RnnData {
+            longest: positive(longest),
+            batch: positive(batch),
+        }
+    })
 }
 
 fn network(handle: u64, rnn: u64) -> Result<Network, CudnnStatus> {
@@ -90,8 +103,13 @@ fn network(handle: u64, rnn: u64) -> Result<Network, CudnnStatus> {
 
 /// The size of the buffer of weights.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cudnnGetRNNWeightSpaceSize(handle: u64, rnn: u64, size: *mut usize) -> CudnnStatus {
-    let bytes = network(handle, rnn).map(|network| network.elements() * element_bytes(network.data_type));
+pub unsafe extern "C" fn cudnnGetRNNWeightSpaceSize(
+    handle: u64,
+    rnn: u64,
+    size: *mut usize,
+) -> CudnnStatus {
+    let bytes =
+        network(handle, rnn).map(|network| network.elements() * element_bytes(network.data_type));
     // SAFETY: the caller passes a place for a size or null.
     unsafe { put(size, bytes.unwrap_or(0) as usize) };
     match bytes {
@@ -109,7 +127,14 @@ fn temporary_bytes(network: &Network, data: RnnData, trains: bool) -> [u64; 2] {
     let state = data.longest * data.batch * network.hidden * element_bytes(network.data_type);
     let scratch = network.directions() * network.gates() * state;
     let kept = network.gates() + 1 + u64::from(network.cell == 2);
-    [scratch, if trains { network.pseudo_layers() * kept * state } else { 0 }]
+    [
+        scratch,
+        if trains {
+            network.pseudo_layers() * kept * state
+        } else {
+            0
+        },
+    ]
 }
 
 /// Sizes of scratch and reserve memory: estimates.
@@ -122,8 +147,11 @@ pub unsafe extern "C" fn cudnnGetRNNTempSpaceSizes(
     workspace: *mut usize,
     reserve: *mut usize,
 ) -> CudnnStatus {
-    let sizes = network(handle, rnn)
-        .and_then(|network| look(data, |data: &mut RnnData| temporary_bytes(&network, *data, mode == 1)));
+    let sizes = network(handle, rnn).and_then(|network| {
+        look(data, |data: &mut RnnData| {
+            temporary_bytes(&network, *data, mode == 1)
+        })
+    });
     let [scratch, kept] = sizes.unwrap_or_default();
     // SAFETY: the caller passes places for sizes or null.
     unsafe {
@@ -135,16 +163,26 @@ pub unsafe extern "C" fn cudnnGetRNNTempSpaceSizes(
 
 /// # Safety
 /// `address` must be null or valid for writing.
-unsafe fn put_piece(network: &Network, piece: Option<Piece>, base: u64, tensor: u64, address: *mut u64) -> CudnnStatus {
+unsafe fn put_piece(
+    network: &Network,
+    piece: Option<Piece>,
+    base: u64,
+    tensor: u64,
+    address: *mut u64,
+) -> CudnnStatus {
     let offset = |piece: Piece| base + piece.offset * element_bytes(network.data_type);
     // SAFETY: promised by the caller.
     unsafe { put(address, piece.map_or(0, offset)) };
     // A piece that does not exist has no shape either.
-    let dimensions = piece.map_or_else(Vec::new, |piece| vec![1, piece.rows as i32, piece.columns as i32]);
+    let dimensions = piece.map_or_else(Vec::new, |piece| {
+        vec![1, piece.rows as i32, piece.columns as i32]
+    });
     if tensor == 0 {
         return CudnnStatus::SUCCESS;
     }
-    change(tensor, |kept: &mut Tensor| *kept = Tensor::packed(network.data_type, dimensions))
+    change(tensor, |kept: &mut Tensor| {
+        *kept = Tensor::packed(network.data_type, dimensions)
+    })
 }
 
 /// Where one matrix and one bias lie.
@@ -169,14 +207,29 @@ pub unsafe extern "C" fn cudnnGetRNNWeightParams(
     // SAFETY: the caller passes places for addresses or null.
     let put = unsafe {
         [
-            put_piece(&known, place.and_then(|(layer, id)| known.matrix(layer, id)), weights, matrix, matrix_address),
-            put_piece(&known, place.and_then(|(layer, id)| known.bias(layer, id)), weights, bias, bias_address),
+            put_piece(
+                &known,
+                place.and_then(|(layer, id)| known.matrix(layer, id)),
+                weights,
+                matrix,
+                matrix_address,
+            ),
+            put_piece(
+                &known,
+                place.and_then(|(layer, id)| known.bias(layer, id)),
+                weights,
+                bias,
+                bias_address,
+            ),
         ]
     };
     match network {
         Err(error) => error,
         Ok(_) if !valid => CudnnStatus::BAD_PARAM,
-        Ok(_) => put.into_iter().find(|status| !status.is_success()).unwrap_or(CudnnStatus::SUCCESS),
+        Ok(_) => put
+            .into_iter()
+            .find(|status| !status.is_success())
+            .unwrap_or(CudnnStatus::SUCCESS),
     }
 }
 

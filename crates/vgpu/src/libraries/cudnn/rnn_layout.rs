@@ -64,7 +64,12 @@ impl Network {
     /// Elements of all matrices of a pseudo-layer.
     fn matrix_elements(&self, layer: u64) -> u64 {
         let gates = self.gates() * self.hidden * (self.input_columns(layer) + self.projection);
-        gates + if self.projects() { self.projection * self.hidden } else { 0 }
+        gates
+            + if self.projects() {
+                self.projection * self.hidden
+            } else {
+                0
+            }
     }
 
     /// How many bias vectors each gate has.
@@ -78,7 +83,9 @@ impl Network {
 
     /// Elements of the whole buffer.
     pub(super) fn elements(&self) -> u64 {
-        let matrices: u64 = (0..self.pseudo_layers()).map(|layer| self.matrix_elements(layer)).sum();
+        let matrices: u64 = (0..self.pseudo_layers())
+            .map(|layer| self.matrix_elements(layer))
+            .sum();
         matrices + self.pseudo_layers() * self.biases() * self.gates() * self.hidden
     }
 
@@ -91,13 +98,25 @@ impl Network {
         let (gates, columns) = (self.gates(), self.input_columns(layer));
         let recurrent = start + gates * self.hidden * columns;
         let piece = if id < gates {
-            Piece { offset: start + id * self.hidden * columns, rows: self.hidden, columns }
+            Piece {
+                offset: start + id * self.hidden * columns,
+                rows: self.hidden,
+                columns,
+            }
         } else if id < 2 * gates {
             let offset = recurrent + (id - gates) * self.hidden * self.projection;
-            Piece { offset, rows: self.hidden, columns: self.projection }
+            Piece {
+                offset,
+                rows: self.hidden,
+                columns: self.projection,
+            }
         } else {
             let offset = recurrent + gates * self.hidden * self.projection;
-            Piece { offset, rows: if self.projects() { self.projection } else { 0 }, columns: self.hidden }
+            Piece {
+                offset,
+                rows: if self.projects() { self.projection } else { 0 },
+                columns: self.hidden,
+            }
         };
         (id <= 2 * gates && piece.rows * piece.columns > 0).then_some(piece)
     }
@@ -114,9 +133,15 @@ impl Network {
         if layer >= self.pseudo_layers() || id >= 2 * gates {
             return None;
         }
-        let matrices: u64 = (0..self.pseudo_layers()).map(|layer| self.matrix_elements(layer)).sum();
+        let matrices: u64 = (0..self.pseudo_layers())
+            .map(|layer| self.matrix_elements(layer))
+            .sum();
         let offset = matrices + (layer * self.biases() * gates + slot) * self.hidden;
-        Some(Piece { offset, rows: self.hidden, columns: 1 })
+        Some(Piece {
+            offset,
+            rows: self.hidden,
+            columns: 1,
+        })
     }
 }
 
@@ -138,22 +163,75 @@ mod tests {
 
     #[test]
     fn holds_as_many_numbers_as_the_formulas_of_the_cells() {
-        let check = |network: Network, expected: u64| assert_eq!(network.elements(), expected, "{network:?}");
+        let check = |network: Network, expected: u64| {
+            assert_eq!(network.elements(), expected, "{network:?}")
+        };
         check(LSTM, 4 * 20 * (10 + 20 + 2) + 4 * 20 * (20 + 20 + 2));
-        check(Network { bias: 0, ..LSTM }, 4 * 20 * (10 + 20) + 4 * 20 * (20 + 20));
-        check(Network { cell: 3, layers: 1, ..LSTM }, 3 * 20 * (10 + 20 + 2));
-        check(Network { cell: 0, layers: 1, ..LSTM }, 20 * (10 + 20 + 2));
-        check(Network { bidirectional: true, ..LSTM }, 2 * 4 * 20 * (10 + 20 + 2) + 2 * 4 * 20 * (40 + 20 + 2));
-        check(Network { projection: 5, layers: 1, ..LSTM }, 4 * 20 * (10 + 5 + 2) + 5 * 20);
-        check(Network { skips_input: true, layers: 1, ..LSTM }, 4 * 20 * (20 + 2));
+        check(
+            Network { bias: 0, ..LSTM },
+            4 * 20 * (10 + 20) + 4 * 20 * (20 + 20),
+        );
+        check(
+            Network {
+                cell: 3,
+                layers: 1,
+                ..LSTM
+            },
+            3 * 20 * (10 + 20 + 2),
+        );
+        check(
+            Network {
+                cell: 0,
+                layers: 1,
+                ..LSTM
+            },
+            20 * (10 + 20 + 2),
+        );
+        check(
+            Network {
+                bidirectional: true,
+                ..LSTM
+            },
+            2 * 4 * 20 * (10 + 20 + 2) + 2 * 4 * 20 * (40 + 20 + 2),
+        );
+        check(
+            Network {
+                projection: 5,
+                layers: 1,
+                ..LSTM
+            },
+            4 * 20 * (10 + 5 + 2) + 5 * 20,
+        );
+        check(
+            Network {
+                skips_input: true,
+                layers: 1,
+                ..LSTM
+            },
+            4 * 20 * (20 + 2),
+        );
     }
 
     #[test]
     fn pieces_fill_the_buffer_without_overlap() {
-        let projected = Network { projection: 5, bidirectional: true, ..LSTM };
-        for network in [LSTM, projected, Network { cell: 3, ..LSTM }, Network { bias: 1, ..LSTM }] {
-            let ids = || (0..network.pseudo_layers()).flat_map(|layer| (0..=2 * network.gates()).map(move |id| (layer, id)));
-            let mut pieces: Vec<Piece> = ids().filter_map(|(layer, id)| network.matrix(layer, id)).collect();
+        let projected = Network {
+            projection: 5,
+            bidirectional: true,
+            ..LSTM
+        };
+        for network in [
+            LSTM,
+            projected,
+            Network { cell: 3, ..LSTM },
+            Network { bias: 1, ..LSTM },
+        ] {
+            let ids = || {
+                (0..network.pseudo_layers())
+                    .flat_map(|layer| (0..=2 * network.gates()).map(move |id| (layer, id)))
+            };
+            let mut pieces: Vec<Piece> = ids()
+                .filter_map(|(layer, id)| network.matrix(layer, id))
+                .collect();
             pieces.extend(ids().filter_map(|(layer, id)| network.bias(layer, id)));
             let mut end = 0;
             for piece in pieces {

@@ -7,7 +7,11 @@ use super::object::{change, integers};
 #[derive(Debug, Default)]
 struct SpatialTransformer;
 
-object!(SpatialTransformer, cudnnCreateSpatialTransformerDescriptor, cudnnDestroySpatialTransformerDescriptor);
+object!(
+    SpatialTransformer,
+    cudnnCreateSpatialTransformerDescriptor,
+    cudnnDestroySpatialTransformerDescriptor
+);
 
 /// Sets what is sampled and how.
 #[unsafe(no_mangle)]

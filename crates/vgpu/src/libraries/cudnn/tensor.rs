@@ -19,7 +19,11 @@ impl Tensor {
         for index in (1..dimensions.len()).rev() {
             strides[index - 1] = strides[index].saturating_mul(dimensions[index]);
         }
-        Self { data_type, dimensions, strides }
+        Self {
+            data_type,
+            dimensions,
+            strides,
+        }
     }
 }
 
@@ -31,16 +35,24 @@ struct Filter {
     dimensions: Vec<i32>,
 }
 
-object!(Tensor, cudnnCreateTensorDescriptor, cudnnDestroyTensorDescriptor);
-object!(Filter, cudnnCreateFilterDescriptor, cudnnDestroyFilterDescriptor);
+object!(
+    Tensor,
+    cudnnCreateTensorDescriptor,
+    cudnnDestroyTensorDescriptor
+);
+object!(
+    Filter,
+    cudnnCreateFilterDescriptor,
+    cudnnDestroyFilterDescriptor
+);
 
 /// Bytes of an element of a `cudnnDataType_t`.
 pub(super) fn element_bytes(data_type: i32) -> u64 {
     match data_type {
-        1 | 10 => 8,                   // double, 64-bit integer
-        2 | 9 => 2,                    // half, bfloat16
-        3 | 6 | 11 | 12 | 13 => 1,     // bytes, booleans, 8-bit floats
-        8 => 32,                       // vector of 32 bytes
+        1 | 10 => 8,               // double, 64-bit integer
+        2 | 9 => 2,                // half, bfloat16
+        3 | 6 | 11 | 12 | 13 => 1, // bytes, booleans, 8-bit floats
+        8 => 32,                   // vector of 32 bytes
         _ => 4,
     }
 }
@@ -56,8 +68,16 @@ pub unsafe extern "C" fn cudnnSetTensorNdDescriptor(
 ) -> CudnnStatus {
     // SAFETY: the caller passes `count` integers in each array or null.
     let arrays = unsafe { (integers(dimensions, count), integers(strides, count)) };
-    let (Some(dimensions), Some(strides)) = arrays else { return CudnnStatus::BAD_PARAM };
-    change(tensor, |tensor: &mut Tensor| *tensor = Tensor { data_type, dimensions, strides })
+    let (Some(dimensions), Some(strides)) = arrays else {
+        return CudnnStatus::BAD_PARAM;
+    };
+    change(tensor, |tensor: &mut Tensor| {
+        *tensor = Tensor {
+            data_type,
+            dimensions,
+            strides,
+        }
+    })
 }
 
 /// The layout of a tensor.
@@ -92,8 +112,16 @@ pub unsafe extern "C" fn cudnnSetFilterNdDescriptor(
     dimensions: *const i32,
 ) -> CudnnStatus {
     // SAFETY: the caller passes `count` integers or null.
-    let Some(dimensions) = (unsafe { integers(dimensions, count) }) else { return CudnnStatus::BAD_PARAM };
-    change(filter, |filter: &mut Filter| *filter = Filter { data_type, format, dimensions })
+    let Some(dimensions) = (unsafe { integers(dimensions, count) }) else {
+        return CudnnStatus::BAD_PARAM;
+    };
+    change(filter, |filter: &mut Filter| {
+        *filter = Filter {
+            data_type,
+            format,
+            dimensions,
+        }
+    })
 }
 
 /// The layout of a filter.

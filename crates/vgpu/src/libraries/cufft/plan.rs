@@ -37,7 +37,11 @@ fn plans() -> MutexGuard<'static, BTreeMap<i32, Plan>> {
 }
 
 fn check(plan: i32) -> CufftStatus {
-    if plans().contains_key(&plan) { CufftStatus::SUCCESS } else { CufftStatus::INVALID_PLAN }
+    if plans().contains_key(&plan) {
+        CufftStatus::SUCCESS
+    } else {
+        CufftStatus::INVALID_PLAN
+    }
 }
 
 /// Makes an empty plan.
@@ -46,7 +50,11 @@ pub unsafe extern "C" fn cufftCreate(plan: *mut i32) -> CufftStatus {
     if session().is_none() || plan.is_null() {
         // SAFETY: the caller passes a place for a plan or null.
         unsafe { put(plan, 0) };
-        return if plan.is_null() { CufftStatus::INVALID_VALUE } else { CufftStatus::SETUP_FAILED };
+        return if plan.is_null() {
+            CufftStatus::INVALID_VALUE
+        } else {
+            CufftStatus::SETUP_FAILED
+        };
     }
     let mut plans = plans();
     let new = plans.last_key_value().map_or(1, |(last, _)| last + 1);
@@ -59,7 +67,11 @@ pub unsafe extern "C" fn cufftCreate(plan: *mut i32) -> CufftStatus {
 /// Ends a plan.
 #[unsafe(no_mangle)]
 pub extern "C" fn cufftDestroy(plan: i32) -> CufftStatus {
-    if plans().remove(&plan).is_some() { CufftStatus::SUCCESS } else { CufftStatus::INVALID_PLAN }
+    if plans().remove(&plan).is_some() {
+        CufftStatus::SUCCESS
+    } else {
+        CufftStatus::INVALID_PLAN
+    }
 }
 
 /// Whether the plan allocates its work area: it never does here, and PyTorch always brings its own.
@@ -98,9 +110,12 @@ fn complex_bytes(data_type: i32) -> u64 {
 ///
 /// cuFFT needs none for small powers of two and up to a few copies for lengths with large prime factors.
 fn work_bytes(lengths: &[i64], batch: i64, data_type: i32) -> Option<u64> {
-    lengths.iter().chain([&batch]).try_fold(complex_bytes(data_type), |bytes, length| {
-        bytes.checked_mul(u64::try_from(*length).ok().filter(|length| *length > 0)?)
-    })
+    lengths
+        .iter()
+        .chain([&batch])
+        .try_fold(complex_bytes(data_type), |bytes, length| {
+            bytes.checked_mul(u64::try_from(*length).ok().filter(|length| *length > 0)?)
+        })
 }
 
 /// Makes a plan for a batch of transforms.
@@ -122,14 +137,39 @@ pub unsafe extern "C" fn cufftXtMakePlanMany(
     execution_type: i32,
 ) -> CufftStatus {
     let _ = (input_embedding, input_stride, input_distance, input_type);
-    let _ = (output_embedding, output_stride, output_distance, output_type);
-    let rank = usize::try_from(rank).ok().filter(|rank| (1..=3).contains(rank) && !lengths.is_null());
+    let _ = (
+        output_embedding,
+        output_stride,
+        output_distance,
+        output_type,
+    );
+    let rank = usize::try_from(rank)
+        .ok()
+        .filter(|rank| (1..=3).contains(rank) && !lengths.is_null());
     // SAFETY: not null, and the caller passes `rank` lengths.
-    let lengths = rank.map(|rank| (0..rank).map(|index| unsafe { lengths.add(index).read_unaligned() }).collect::<Vec<_>>());
-    let bytes = lengths.as_deref().and_then(|lengths| work_bytes(lengths, batch, execution_type));
-    let known = plans().get_mut(&plan).map(|plan| plan.made = bytes.is_some()).is_some();
+    let lengths = rank.map(|rank| {
+        (0..rank)
+            .map(|index| unsafe { lengths.add(index).read_unaligned() })
+            .collect::<Vec<_>>()
+    });
+    let bytes = lengths
+        .as_deref()
+        .and_then(|lengths| work_bytes(lengths, batch, execution_type));
+    let known = plans()
+        .get_mut(&plan)
+        .map(|plan| plan.made = bytes.is_some())
+        .is_some();
     // SAFETY: the caller passes a place for a size or null.
-    unsafe { put(work_size, if known { bytes.unwrap_or(0) as usize } else { 0 }) };
+    unsafe {
+        put(
+            work_size,
+            if known {
+                bytes.unwrap_or(0) as usize
+            } else {
+                0
+            },
+        )
+    };
     match bytes {
         _ if !known => CufftStatus::INVALID_PLAN,
         _ if work_size.is_null() || lengths.is_none() => CufftStatus::INVALID_VALUE,
@@ -142,7 +182,9 @@ pub unsafe extern "C" fn cufftXtMakePlanMany(
 #[unsafe(no_mangle)]
 pub extern "C" fn cufftXtExec(plan: i32, input: u64, output: u64, direction: i32) -> CufftStatus {
     let _ = direction;
-    let Some(session) = session() else { return CufftStatus::SETUP_FAILED };
+    let Some(session) = session() else {
+        return CufftStatus::SETUP_FAILED;
+    };
     if !plans().get(&plan).is_some_and(|plan| plan.made) {
         return CufftStatus::INVALID_PLAN;
     }
@@ -158,7 +200,11 @@ mod tests {
     #[test]
     fn the_work_area_is_one_complex_copy() {
         let check = |lengths: &[i64], batch, data_type, expected| {
-            assert_eq!(work_bytes(lengths, batch, data_type), expected, "{lengths:?}");
+            assert_eq!(
+                work_bytes(lengths, batch, data_type),
+                expected,
+                "{lengths:?}"
+            );
         };
         check(&[64], 2, 4, Some(1024));
         check(&[64, 64], 1, 5, Some(65_536));

@@ -26,7 +26,9 @@ struct Handle {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cusparseCreate(handle: *mut u64) -> CusparseStatus {
     let session = session();
-    let new = session.filter(|_| !handle.is_null()).map_or(0, |session| session.handles().add(Handle { stream: 0 }));
+    let new = session
+        .filter(|_| !handle.is_null())
+        .map_or(0, |session| session.handles().add(Handle { stream: 0 }));
     // SAFETY: the caller passes a place for a handle or null.
     unsafe { put(handle, new) };
     match session {
@@ -58,7 +60,11 @@ pub extern "C" fn cusparseSetStream(handle: u64, stream: u64) -> CusparseStatus 
 /// The stream of a handle.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cusparseGetStream(handle: u64, stream: *mut u64) -> CusparseStatus {
-    let kept = session().and_then(|session| session.handles().with(handle, |handle: &mut Handle| handle.stream));
+    let kept = session().and_then(|session| {
+        session
+            .handles()
+            .with(handle, |handle: &mut Handle| handle.stream)
+    });
     // SAFETY: the caller passes a place for a stream or null.
     unsafe { put(stream, kept.unwrap_or(0)) };
     match kept {

@@ -13,9 +13,13 @@ const FIRST_HANDLE: u64 = 0x6e76_6d6c_0000;
 /// The device of a handle.
 pub(super) fn device_of(handle: u64) -> Result<(&'static Session, u32), NvmlStatus> {
     let session = started()?;
-    let ordinal = handle.checked_sub(FIRST_HANDLE).and_then(|ordinal| u32::try_from(ordinal).ok());
+    let ordinal = handle
+        .checked_sub(FIRST_HANDLE)
+        .and_then(|ordinal| u32::try_from(ordinal).ok());
     let known = ordinal.filter(|ordinal| *ordinal < session.settings.device_count);
-    known.map(|ordinal| (session, ordinal)).ok_or(NvmlStatus::INVALID_ARGUMENT)
+    known
+        .map(|ordinal| (session, ordinal))
+        .ok_or(NvmlStatus::INVALID_ARGUMENT)
 }
 
 /// Writes what is asked of a device, or `absent`.
@@ -28,7 +32,8 @@ pub(super) unsafe fn put_of<T: Copy>(
     absent: T,
     look: impl FnOnce(&Session, u32) -> Option<T>,
 ) -> NvmlStatus {
-    let value = device_of(handle).and_then(|(session, ordinal)| look(session, ordinal).ok_or(NvmlStatus::NOT_SUPPORTED));
+    let value = device_of(handle)
+        .and_then(|(session, ordinal)| look(session, ordinal).ok_or(NvmlStatus::NOT_SUPPORTED));
     // SAFETY: promised by the caller.
     unsafe { put(out, value.unwrap_or(absent)) };
     match value {
@@ -59,7 +64,9 @@ pub(super) fn pci_text(ordinal: u32) -> String {
 /// The device at a PCI address, with a domain of four or eight digits or none.
 pub(super) fn at_pci_address(text: &str, count: u32) -> Option<u32> {
     let address = text.trim().strip_suffix(".0").unwrap_or(text.trim());
-    let mut parts = address.rsplit(':').map(|part| u32::from_str_radix(part, 16));
+    let mut parts = address
+        .rsplit(':')
+        .map(|part| u32::from_str_radix(part, 16));
     let (device, bus) = (parts.next()?.ok()?, parts.next()?.ok()?);
     let domain = parts.next().unwrap_or(Ok(0)).ok()?;
     let ordinal = bus.checked_sub(1).filter(|ordinal| *ordinal < count)?;
@@ -94,10 +101,17 @@ unsafe fn put_handle(
     find: impl FnOnce(&Session) -> Option<u32>,
 ) -> NvmlStatus {
     let ordinal = started().and_then(|session| {
-        find(session).filter(|ordinal| *ordinal < session.settings.device_count).ok_or(missing)
+        find(session)
+            .filter(|ordinal| *ordinal < session.settings.device_count)
+            .ok_or(missing)
     });
     // SAFETY: promised by the caller.
-    unsafe { put(out, ordinal.map_or(0, |ordinal| FIRST_HANDLE + u64::from(ordinal))) };
+    unsafe {
+        put(
+            out,
+            ordinal.map_or(0, |ordinal| FIRST_HANDLE + u64::from(ordinal)),
+        )
+    };
     match ordinal {
         Err(error) => error,
         Ok(_) if out.is_null() => NvmlStatus::INVALID_ARGUMENT,
@@ -109,7 +123,9 @@ unsafe fn put_handle(
 /// `text` must be null or a C string.
 unsafe fn text_of<'a>(text: *const c_char) -> Option<&'a str> {
     // SAFETY: not null where it is read; promised by the caller.
-    (!text.is_null()).then(|| unsafe { CStr::from_ptr(text) }).and_then(|text| text.to_str().ok())
+    (!text.is_null())
+        .then(|| unsafe { CStr::from_ptr(text) })
+        .and_then(|text| text.to_str().ok())
 }
 
 /// The device with a number.
@@ -128,24 +144,43 @@ pub unsafe extern "C" fn nvmlDeviceGetHandleByIndex(index: u32, out: *mut u64) -
 
 /// The device at a PCI address.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn nvmlDeviceGetHandleByPciBusId_v2(address: *const c_char, out: *mut u64) -> NvmlStatus {
+pub unsafe extern "C" fn nvmlDeviceGetHandleByPciBusId_v2(
+    address: *const c_char,
+    out: *mut u64,
+) -> NvmlStatus {
     // SAFETY: the caller passes a C string or null.
     let address = unsafe { text_of(address) };
     let find = |session: &Session| at_pci_address(address?, session.settings.device_count);
     // SAFETY: the caller passes a place for a handle or null.
-    unsafe { put_handle(out, if address.is_some() { NvmlStatus::NOT_FOUND } else { NvmlStatus::INVALID_ARGUMENT }, find) }
+    unsafe {
+        put_handle(
+            out,
+            if address.is_some() {
+                NvmlStatus::NOT_FOUND
+            } else {
+                NvmlStatus::INVALID_ARGUMENT
+            },
+            find,
+        )
+    }
 }
 
 /// The device at a PCI address.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn nvmlDeviceGetHandleByPciBusId(address: *const c_char, out: *mut u64) -> NvmlStatus {
+pub unsafe extern "C" fn nvmlDeviceGetHandleByPciBusId(
+    address: *const c_char,
+    out: *mut u64,
+) -> NvmlStatus {
     // SAFETY: the same contract.
     unsafe { nvmlDeviceGetHandleByPciBusId_v2(address, out) }
 }
 
 /// The device with a UUID.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn nvmlDeviceGetHandleByUUID(uuid: *const c_char, out: *mut u64) -> NvmlStatus {
+pub unsafe extern "C" fn nvmlDeviceGetHandleByUUID(
+    uuid: *const c_char,
+    out: *mut u64,
+) -> NvmlStatus {
     // SAFETY: the caller passes a C string or null.
     let uuid = unsafe { text_of(uuid) };
     let find = |session: &Session| {
@@ -153,7 +188,17 @@ pub unsafe extern "C" fn nvmlDeviceGetHandleByUUID(uuid: *const c_char, out: *mu
         (0..session.settings.device_count).find(|ordinal| uuid_text(*ordinal) == wanted)
     };
     // SAFETY: the caller passes a place for a handle or null.
-    unsafe { put_handle(out, if uuid.is_some() { NvmlStatus::NOT_FOUND } else { NvmlStatus::INVALID_ARGUMENT }, find) }
+    unsafe {
+        put_handle(
+            out,
+            if uuid.is_some() {
+                NvmlStatus::NOT_FOUND
+            } else {
+                NvmlStatus::INVALID_ARGUMENT
+            },
+            find,
+        )
+    }
 }
 
 /// The name of a device.
@@ -210,8 +255,13 @@ numbers! {
 
 /// The compute capability.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn nvmlDeviceGetCudaComputeCapability(device: u64, major: *mut i32, minor: *mut i32) -> NvmlStatus {
-    let capability = device_of(device).map(|(session, _)| session.settings.device.compute_capability);
+pub unsafe extern "C" fn nvmlDeviceGetCudaComputeCapability(
+    device: u64,
+    major: *mut i32,
+    minor: *mut i32,
+) -> NvmlStatus {
+    let capability =
+        device_of(device).map(|(session, _)| session.settings.device.compute_capability);
     let (of_major, of_minor) = capability.unwrap_or_default();
     // SAFETY: the caller passes places for numbers or null.
     unsafe {
@@ -238,14 +288,22 @@ unsafe fn put_modes(device: u64, first: *mut u32, second: *mut u32) -> NvmlStatu
 
 /// Multi-instance mode: not supported.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn nvmlDeviceGetMigMode(device: u64, current: *mut u32, pending: *mut u32) -> NvmlStatus {
+pub unsafe extern "C" fn nvmlDeviceGetMigMode(
+    device: u64,
+    current: *mut u32,
+    pending: *mut u32,
+) -> NvmlStatus {
     // SAFETY: the caller passes places for modes or null.
     unsafe { put_modes(device, current, pending) }
 }
 
 /// Error correction: the total memory of the settings is what is left with it, and nothing else is known.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn nvmlDeviceGetEccMode(device: u64, current: *mut u32, pending: *mut u32) -> NvmlStatus {
+pub unsafe extern "C" fn nvmlDeviceGetEccMode(
+    device: u64,
+    current: *mut u32,
+    pending: *mut u32,
+) -> NvmlStatus {
     // SAFETY: the caller passes places for modes or null.
     unsafe { put_modes(device, current, pending) }
 }
@@ -264,12 +322,22 @@ pub struct PciInfo {
 }
 
 impl PciInfo {
-    pub(super) const NONE: Self =
-        Self { legacy_address: [0; 16], domain: 0, bus: 0, device: 0, device_id: 0, subsystem_id: 0, address: [0; 32] };
+    pub(super) const NONE: Self = Self {
+        legacy_address: [0; 16],
+        domain: 0,
+        bus: 0,
+        device: 0,
+        device_id: 0,
+        subsystem_id: 0,
+        address: [0; 32],
+    };
 
     fn of(ordinal: u32) -> Self {
         let text = pci_text(ordinal);
-        let mut info = Self { bus: 1 + ordinal, ..Self::NONE };
+        let mut info = Self {
+            bus: 1 + ordinal,
+            ..Self::NONE
+        };
         info.address[..text.len()].copy_from_slice(text.as_bytes());
         // The older form has a domain of four digits.
         let legacy = &text.as_bytes()[4..];
@@ -282,7 +350,11 @@ impl PciInfo {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nvmlDeviceGetPciInfo_v3(device: u64, out: *mut PciInfo) -> NvmlStatus {
     // SAFETY: the caller passes a place for the information or null.
-    unsafe { put_of(device, out, PciInfo::NONE, |_, ordinal| Some(PciInfo::of(ordinal))) }
+    unsafe {
+        put_of(device, out, PciInfo::NONE, |_, ordinal| {
+            Some(PciInfo::of(ordinal))
+        })
+    }
 }
 
 #[cfg(test)]
@@ -291,7 +363,8 @@ mod tests {
 
     #[test]
     fn pci_addresses_are_read_in_every_spelling() {
-        let check = |text: &str, expected| assert_eq!(at_pci_address(text, 20), expected, "{text:?}");
+        let check =
+            |text: &str, expected| assert_eq!(at_pci_address(text, 20), expected, "{text:?}");
         check("00000000:01:00.0", Some(0));
         check("0000:01:00.0", Some(0));
         check("0000:0a:00.0", Some(9));
@@ -315,7 +388,8 @@ mod tests {
 
     #[test]
     fn architectures_follow_compute_capabilities() {
-        let check = |capability, expected| assert_eq!(architecture(capability), expected, "{capability:?}");
+        let check =
+            |capability, expected| assert_eq!(architecture(capability), expected, "{capability:?}");
         check((7, 0), 5);
         check((7, 5), 6);
         check((8, 6), 7);

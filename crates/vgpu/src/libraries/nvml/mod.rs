@@ -30,7 +30,10 @@ mod tests {
         let session = machine();
         let mut count = 9;
         // SAFETY: a place for a number.
-        assert_eq!(unsafe { nvmlDeviceGetCount_v2(&raw mut count) }, NvmlStatus::UNINITIALIZED);
+        assert_eq!(
+            unsafe { nvmlDeviceGetCount_v2(&raw mut count) },
+            NvmlStatus::UNINITIALIZED
+        );
         assert_eq!(count, 0);
         assert_eq!(nvmlInit_v2(), NvmlStatus::SUCCESS);
         let (mut device, mut again) = (0, 0);
@@ -39,16 +42,37 @@ mod tests {
         unsafe {
             assert_eq!(nvmlDeviceGetCount_v2(&raw mut count), NvmlStatus::SUCCESS);
             assert_eq!(count, session.settings.device_count);
-            assert_eq!(nvmlDeviceGetHandleByIndex_v2(count, &raw mut device), NvmlStatus::INVALID_ARGUMENT);
-            assert_eq!(nvmlDeviceGetHandleByIndex_v2(1, &raw mut device), NvmlStatus::SUCCESS);
-            assert_eq!(nvmlDeviceGetUUID(device, uuid.as_mut_ptr(), 10), NvmlStatus::INSUFFICIENT_SIZE);
+            assert_eq!(
+                nvmlDeviceGetHandleByIndex_v2(count, &raw mut device),
+                NvmlStatus::INVALID_ARGUMENT
+            );
+            assert_eq!(
+                nvmlDeviceGetHandleByIndex_v2(1, &raw mut device),
+                NvmlStatus::SUCCESS
+            );
+            assert_eq!(
+                nvmlDeviceGetUUID(device, uuid.as_mut_ptr(), 10),
+                NvmlStatus::INSUFFICIENT_SIZE
+            );
             assert_eq!(uuid[0], 0);
-            assert_eq!(nvmlDeviceGetUUID(device, uuid.as_mut_ptr(), 41), NvmlStatus::SUCCESS);
-            assert_eq!(nvmlDeviceGetHandleByUUID(uuid.as_ptr(), &raw mut again), NvmlStatus::SUCCESS);
+            assert_eq!(
+                nvmlDeviceGetUUID(device, uuid.as_mut_ptr(), 41),
+                NvmlStatus::SUCCESS
+            );
+            assert_eq!(
+                nvmlDeviceGetHandleByUUID(uuid.as_ptr(), &raw mut again),
+                NvmlStatus::SUCCESS
+            );
             assert_eq!(again, device);
-            assert_eq!(nvmlDeviceGetHandleByPciBusId_v2(c"0000:02:00.0".as_ptr(), &raw mut again), NvmlStatus::SUCCESS);
+            assert_eq!(
+                nvmlDeviceGetHandleByPciBusId_v2(c"0000:02:00.0".as_ptr(), &raw mut again),
+                NvmlStatus::SUCCESS
+            );
             assert_eq!(again, device);
-            assert_eq!(nvmlDeviceGetHandleByPciBusId_v2(c"0000:09:00.0".as_ptr(), &raw mut again), NvmlStatus::NOT_FOUND);
+            assert_eq!(
+                nvmlDeviceGetHandleByPciBusId_v2(c"0000:09:00.0".as_ptr(), &raw mut again),
+                NvmlStatus::NOT_FOUND
+            );
             assert_eq!(again, 0);
         }
         check_processes(device, session.settings.reserved_by_others_bytes);
@@ -63,10 +87,17 @@ mod tests {
             let mut count = 4;
             // SAFETY: room for four processes of 16 bytes.
             let status = unsafe {
-                nvmlDeviceGetComputeRunningProcesses(device, &raw mut count, infos.as_mut_ptr().cast())
+                nvmlDeviceGetComputeRunningProcesses(
+                    device,
+                    &raw mut count,
+                    infos.as_mut_ptr().cast(),
+                )
             };
             assert_eq!(status, NvmlStatus::SUCCESS);
-            let used: Vec<u64> = infos[..count as usize].iter().map(|[_, used]| *used).collect();
+            let used: Vec<u64> = infos[..count as usize]
+                .iter()
+                .map(|[_, used]| *used)
+                .collect();
             assert_eq!(used, expected);
         };
         used_by(&[others]);
@@ -74,7 +105,9 @@ mod tests {
         used_by(&[others, machine().settings.context_bytes.likely]);
         let mut count = 1;
         // SAFETY: a place for a count.
-        let full = unsafe { nvmlDeviceGetComputeRunningProcesses_v3(device, &raw mut count, std::ptr::null_mut()) };
+        let full = unsafe {
+            nvmlDeviceGetComputeRunningProcesses_v3(device, &raw mut count, std::ptr::null_mut())
+        };
         assert_eq!((full, count), (NvmlStatus::INSUFFICIENT_SIZE, 2));
     }
 }

@@ -32,7 +32,10 @@ const UNDIVIDED: u32 = u32::MAX;
 
 /// Ids and bytes of the processes on a device.
 fn processes(session: &Session, machine: u32) -> Vec<(u32, u64)> {
-    let others = session.settings.reserved_by_others_bytes.min(session.settings.device.total_bytes);
+    let others = session
+        .settings
+        .reserved_by_others_bytes
+        .min(session.settings.device.total_bytes);
     let used = session.memory().used(machine as usize);
     let own = std::process::id();
     let mut processes = Vec::new();
@@ -47,7 +50,12 @@ fn processes(session: &Session, machine: u32) -> Vec<(u32, u64)> {
 
 /// # Safety
 /// `count` must be null or valid, `infos` null or valid for writing as many elements as `count` says.
-unsafe fn list<T>(device: u64, count: *mut u32, infos: *mut T, info: impl Fn((u32, u64)) -> T) -> NvmlStatus {
+unsafe fn list<T>(
+    device: u64,
+    count: *mut u32,
+    infos: *mut T,
+    info: impl Fn((u32, u64)) -> T,
+) -> NvmlStatus {
     if count.is_null() {
         return NvmlStatus::INVALID_ARGUMENT;
     }
@@ -78,11 +86,21 @@ pub unsafe extern "C" fn nvmlDeviceGetComputeRunningProcesses(
     infos: *mut ProcessInfoV1,
 ) -> NvmlStatus {
     // SAFETY: the caller passes a count and that much room.
-    unsafe { list(device, count, infos, |(pid, used)| ProcessInfoV1 { pid, used }) }
+    unsafe {
+        list(device, count, infos, |(pid, used)| ProcessInfoV1 {
+            pid,
+            used,
+        })
+    }
 }
 
 fn with_instances((pid, used): (u32, u64)) -> ProcessInfo {
-    ProcessInfo { pid, used, gpu_instance: UNDIVIDED, compute_instance: UNDIVIDED }
+    ProcessInfo {
+        pid,
+        used,
+        gpu_instance: UNDIVIDED,
+        compute_instance: UNDIVIDED,
+    }
 }
 
 /// The processes on a device, in the second form.

@@ -37,19 +37,30 @@ pub struct Utilization {
 fn memory_of(session: &Session, machine: u32) -> MemoryInfo {
     let total = session.settings.device.total_bytes;
     let used = session.memory().used(machine as usize);
-    MemoryInfo { total, free: total - used, used }
+    MemoryInfo {
+        total,
+        free: total - used,
+        used,
+    }
 }
 
 /// The memory of a device.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nvmlDeviceGetMemoryInfo(device: u64, out: *mut MemoryInfo) -> NvmlStatus {
     // SAFETY: the caller passes a place for the information or null.
-    unsafe { put_of(device, out, MemoryInfo::default(), |session, machine| Some(memory_of(session, machine))) }
+    unsafe {
+        put_of(device, out, MemoryInfo::default(), |session, machine| {
+            Some(memory_of(session, machine))
+        })
+    }
 }
 
 /// The memory of a device; none of it is set aside for the driver.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn nvmlDeviceGetMemoryInfo_v2(device: u64, out: *mut MemoryInfoV2) -> NvmlStatus {
+pub unsafe extern "C" fn nvmlDeviceGetMemoryInfo_v2(
+    device: u64,
+    out: *mut MemoryInfoV2,
+) -> NvmlStatus {
     if out.is_null() {
         return started().err().unwrap_or(NvmlStatus::INVALID_ARGUMENT);
     }
@@ -58,15 +69,33 @@ pub unsafe extern "C" fn nvmlDeviceGetMemoryInfo_v2(device: u64, out: *mut Memor
     let memory = device::device_of(device).map(|(session, machine)| memory_of(session, machine));
     let MemoryInfo { total, free, used } = memory.unwrap_or_default();
     // SAFETY: not null, and the caller passes a place for the information.
-    unsafe { put(out, MemoryInfoV2 { version, total, reserved: 0, free, used }) };
+    unsafe {
+        put(
+            out,
+            MemoryInfoV2 {
+                version,
+                total,
+                reserved: 0,
+                free,
+                used,
+            },
+        )
+    };
     memory.err().unwrap_or(NvmlStatus::SUCCESS)
 }
 
 /// The load of a device: none.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn nvmlDeviceGetUtilizationRates(device: u64, out: *mut Utilization) -> NvmlStatus {
+pub unsafe extern "C" fn nvmlDeviceGetUtilizationRates(
+    device: u64,
+    out: *mut Utilization,
+) -> NvmlStatus {
     // SAFETY: the caller passes a place for the load or null.
-    unsafe { put_of(device, out, Utilization::default(), |_, _| Some(Utilization::default())) }
+    unsafe {
+        put_of(device, out, Utilization::default(), |_, _| {
+            Some(Utilization::default())
+        })
+    }
 }
 
 /// The clock of a `nvmlClockType_t` in MHz: 0 graphics, 1 multiprocessors, 2 memory; others are not known.

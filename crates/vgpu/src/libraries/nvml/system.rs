@@ -11,7 +11,9 @@ static USERS: AtomicU32 = AtomicU32::new(0);
 
 /// The session, if NVML was started.
 pub(super) fn started() -> Result<&'static Session, NvmlStatus> {
-    session().filter(|_| USERS.load(Ordering::Relaxed) > 0).ok_or(NvmlStatus::UNINITIALIZED)
+    session()
+        .filter(|_| USERS.load(Ordering::Relaxed) > 0)
+        .ok_or(NvmlStatus::UNINITIALIZED)
 }
 
 /// Starts NVML.
@@ -40,15 +42,25 @@ pub extern "C" fn nvmlInitWithFlags(flags: u32) -> NvmlStatus {
 /// Ends NVML for one user.
 #[unsafe(no_mangle)]
 pub extern "C" fn nvmlShutdown() -> NvmlStatus {
-    let one_less = USERS.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |users| users.checked_sub(1));
-    if one_less.is_ok() { NvmlStatus::SUCCESS } else { NvmlStatus::UNINITIALIZED }
+    let one_less = USERS.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |users| {
+        users.checked_sub(1)
+    });
+    if one_less.is_ok() {
+        NvmlStatus::SUCCESS
+    } else {
+        NvmlStatus::UNINITIALIZED
+    }
 }
 
 /// Writes a text with its NUL, or an empty one when it does not fit.
 ///
 /// # Safety
 /// `out` must be null or valid for writing `room` characters.
-pub(super) unsafe fn put_text(out: *mut c_char, room: u32, text: Result<&str, NvmlStatus>) -> NvmlStatus {
+pub(super) unsafe fn put_text(
+    out: *mut c_char,
+    room: u32,
+    text: Result<&str, NvmlStatus>,
+) -> NvmlStatus {
     let status = match text {
         Err(error) => error,
         Ok(_) if out.is_null() => return NvmlStatus::INVALID_ARGUMENT,

@@ -8,7 +8,11 @@ use crate::status::put;
 
 /// Whether a link is up: links are not supported.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn nvmlDeviceGetNvLinkState(device: u64, link: u32, active: *mut u32) -> NvmlStatus {
+pub unsafe extern "C" fn nvmlDeviceGetNvLinkState(
+    device: u64,
+    link: u32,
+    active: *mut u32,
+) -> NvmlStatus {
     let _ = link;
     // SAFETY: the caller passes a place for a state or null.
     unsafe { put(active, 0) };
@@ -17,7 +21,11 @@ pub unsafe extern "C" fn nvmlDeviceGetNvLinkState(device: u64, link: u32, active
 
 /// What is at the other end of a link: links are not supported.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn nvmlDeviceGetNvLinkRemoteDeviceType(device: u64, link: u32, kind: *mut u32) -> NvmlStatus {
+pub unsafe extern "C" fn nvmlDeviceGetNvLinkRemoteDeviceType(
+    device: u64,
+    link: u32,
+    kind: *mut u32,
+) -> NvmlStatus {
     /// `NVML_NVLINK_DEVICE_TYPE_UNKNOWN`.
     const UNKNOWN: u32 = 255;
     let _ = link;
@@ -28,7 +36,11 @@ pub unsafe extern "C" fn nvmlDeviceGetNvLinkRemoteDeviceType(device: u64, link: 
 
 /// Where the other end of a link is: links are not supported.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn nvmlDeviceGetNvLinkRemotePciInfo_v2(device: u64, link: u32, out: *mut PciInfo) -> NvmlStatus {
+pub unsafe extern "C" fn nvmlDeviceGetNvLinkRemotePciInfo_v2(
+    device: u64,
+    link: u32,
+    out: *mut PciInfo,
+) -> NvmlStatus {
     let _ = link;
     // SAFETY: the caller passes a place for the information or null.
     unsafe { put(out, PciInfo::NONE) };
@@ -44,7 +56,12 @@ pub extern "C" fn nvmlDeviceGetGpuFabricInfoV(device: u64, out: *mut c_void) -> 
 
 /// Whether two devices reach each other's memory: they do, over the bus; special capabilities are not supported.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn nvmlDeviceGetP2PStatus(first: u64, second: u64, capability: u32, out: *mut u32) -> NvmlStatus {
+pub unsafe extern "C" fn nvmlDeviceGetP2PStatus(
+    first: u64,
+    second: u64,
+    capability: u32,
+    out: *mut u32,
+) -> NvmlStatus {
     /// `NVML_P2P_STATUS_OK`, `NVML_P2P_STATUS_NOT_SUPPORTED`, `NVML_P2P_STATUS_UNKNOWN`.
     const STATUS: [u32; 3] = [0, 5, 6];
     /// Reading and writing are the first two capabilities.

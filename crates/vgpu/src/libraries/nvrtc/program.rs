@@ -27,7 +27,10 @@ impl Program {
     }
 }
 
-fn with<R>(program: u64, look: impl FnOnce(&mut Program) -> Result<R, NvrtcStatus>) -> Result<R, NvrtcStatus> {
+fn with<R>(
+    program: u64,
+    look: impl FnOnce(&mut Program) -> Result<R, NvrtcStatus>,
+) -> Result<R, NvrtcStatus> {
     let found = session().and_then(|session| session.handles::<Program>().with(program, look));
     found.unwrap_or(Err(NvrtcStatus::INVALID_PROGRAM))
 }
@@ -52,7 +55,11 @@ pub unsafe extern "C" fn nvrtcVersion(major: *mut i32, minor: *mut i32) -> Nvrtc
         put(major, cuda / 1000);
         put(minor, cuda % 1000 / 10);
     }
-    if major.is_null() || minor.is_null() { NvrtcStatus::INVALID_INPUT } else { NvrtcStatus::SUCCESS }
+    if major.is_null() || minor.is_null() {
+        NvrtcStatus::INVALID_INPUT
+    } else {
+        NvrtcStatus::SUCCESS
+    }
 }
 
 /// Architectures that NVRTC compiles for, as PyTorch's CUDA versions have them.
@@ -63,7 +70,11 @@ const ARCHITECTURES: [i32; 8] = [75, 80, 86, 89, 90, 100, 103, 120];
 pub unsafe extern "C" fn nvrtcGetNumSupportedArchs(count: *mut i32) -> NvrtcStatus {
     // SAFETY: the caller passes a place for a number or null.
     unsafe { put(count, ARCHITECTURES.len() as i32) };
-    if count.is_null() { NvrtcStatus::INVALID_INPUT } else { NvrtcStatus::SUCCESS }
+    if count.is_null() {
+        NvrtcStatus::INVALID_INPUT
+    } else {
+        NvrtcStatus::SUCCESS
+    }
 }
 
 /// The architectures.
@@ -73,7 +84,9 @@ pub unsafe extern "C" fn nvrtcGetSupportedArchs(architectures: *mut i32) -> Nvrt
         return NvrtcStatus::INVALID_INPUT;
     }
     // SAFETY: not null, and the caller has room for as many as there are.
-    unsafe { std::ptr::copy_nonoverlapping(ARCHITECTURES.as_ptr(), architectures, ARCHITECTURES.len()) };
+    unsafe {
+        std::ptr::copy_nonoverlapping(ARCHITECTURES.as_ptr(), architectures, ARCHITECTURES.len())
+    };
     NvrtcStatus::SUCCESS
 }
 
@@ -89,9 +102,14 @@ pub unsafe extern "C" fn nvrtcCreateProgram(
 ) -> NvrtcStatus {
     let _ = (name, headers, header_texts, header_names);
     let session = session();
-    let handle = session.filter(|_| !source.is_null() && !program.is_null()).map(|session| {
-        session.handles().add(Program { names: Vec::new(), compiled: false })
-    });
+    let handle = session
+        .filter(|_| !source.is_null() && !program.is_null())
+        .map(|session| {
+            session.handles().add(Program {
+                names: Vec::new(),
+                compiled: false,
+            })
+        });
     // SAFETY: the caller passes a place for a handle or null.
     unsafe { put(program, handle.unwrap_or(0)) };
     match handle {
@@ -112,14 +130,23 @@ pub unsafe extern "C" fn nvrtcDestroyProgram(program: *mut u64) -> NvrtcStatus {
     let removed = session().and_then(|session| session.handles::<Program>().remove(handle));
     // SAFETY: not null.
     unsafe { put(program, 0) };
-    if removed.is_some() { NvrtcStatus::SUCCESS } else { NvrtcStatus::INVALID_PROGRAM }
+    if removed.is_some() {
+        NvrtcStatus::SUCCESS
+    } else {
+        NvrtcStatus::INVALID_PROGRAM
+    }
 }
 
 /// Asks for the name of a kernel.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn nvrtcAddNameExpression(program: u64, expression: *const c_char) -> NvrtcStatus {
+pub unsafe extern "C" fn nvrtcAddNameExpression(
+    program: u64,
+    expression: *const c_char,
+) -> NvrtcStatus {
     // SAFETY: the caller passes a C string or null.
-    let Some(expression) = (unsafe { copied(expression) }) else { return NvrtcStatus::INVALID_INPUT };
+    let Some(expression) = (unsafe { copied(expression) }) else {
+        return NvrtcStatus::INVALID_INPUT;
+    };
     status(with(program, |program| {
         if program.compiled {
             return Err(NvrtcStatus::NO_NAME_EXPRESSIONS_AFTER_COMPILATION);
@@ -131,7 +158,11 @@ pub unsafe extern "C" fn nvrtcAddNameExpression(program: u64, expression: *const
 
 /// Accepts a program; an empty one is as good as any.
 #[unsafe(no_mangle)]
-pub extern "C" fn nvrtcCompileProgram(program: u64, count: i32, options: *const *const c_char) -> NvrtcStatus {
+pub extern "C" fn nvrtcCompileProgram(
+    program: u64,
+    count: i32,
+    options: *const *const c_char,
+) -> NvrtcStatus {
     let _ = (count, options);
     status(with(program, |program| {
         program.compiled = true;
@@ -152,8 +183,13 @@ pub unsafe extern "C" fn nvrtcGetLoweredName(
         if !program.compiled {
             return Err(NvrtcStatus::NO_LOWERED_NAMES_BEFORE_COMPILATION);
         }
-        let found = program.names.iter().find(|name| Some(*name) == wanted.as_ref());
-        found.map(|name| name.as_ptr()).ok_or(NvrtcStatus::NAME_EXPRESSION_NOT_VALID)
+        let found = program
+            .names
+            .iter()
+            .find(|name| Some(*name) == wanted.as_ref());
+        found
+            .map(|name| name.as_ptr())
+            .ok_or(NvrtcStatus::NAME_EXPRESSION_NOT_VALID)
     });
     // SAFETY: the caller passes a place for a pointer or null.
     unsafe { put(lowered, name.unwrap_or(std::ptr::null())) };
@@ -166,7 +202,11 @@ pub unsafe extern "C" fn nvrtcGetLoweredName(
 
 /// # Safety
 /// `size` must be null or valid for writing.
-unsafe fn put_size(program: u64, size: *mut usize, look: impl FnOnce(&Program) -> usize) -> NvrtcStatus {
+unsafe fn put_size(
+    program: u64,
+    size: *mut usize,
+    look: impl FnOnce(&Program) -> usize,
+) -> NvrtcStatus {
     let found = with(program, |program| Ok(look(program)));
     // SAFETY: promised by the caller.
     unsafe { put(size, found.unwrap_or(0)) };
@@ -179,7 +219,11 @@ unsafe fn put_size(program: u64, size: *mut usize, look: impl FnOnce(&Program) -
 
 /// # Safety
 /// `out` must be null or have room for what `look` gives.
-unsafe fn put_bytes(program: u64, out: *mut c_char, look: impl FnOnce(&Program) -> Vec<u8>) -> NvrtcStatus {
+unsafe fn put_bytes(
+    program: u64,
+    out: *mut c_char,
+    look: impl FnOnce(&Program) -> Vec<u8>,
+) -> NvrtcStatus {
     match with(program, |program| Ok(look(program))) {
         Err(error) => error,
         Ok(_) if out.is_null() => NvrtcStatus::INVALID_INPUT,
@@ -236,21 +280,49 @@ mod tests {
         // SAFETY: C strings and places for what is asked.
         unsafe {
             let source = c"__global__ void f() {}".as_ptr();
-            assert_eq!(nvrtcCreateProgram(&raw mut program, source, null(), 0, null(), null()), NvrtcStatus::SUCCESS);
-            assert_eq!(nvrtcAddNameExpression(program, c"f".as_ptr()), NvrtcStatus::SUCCESS);
+            assert_eq!(
+                nvrtcCreateProgram(&raw mut program, source, null(), 0, null(), null()),
+                NvrtcStatus::SUCCESS
+            );
+            assert_eq!(
+                nvrtcAddNameExpression(program, c"f".as_ptr()),
+                NvrtcStatus::SUCCESS
+            );
             let early = nvrtcGetLoweredName(program, c"f".as_ptr(), &raw mut lowered);
             assert_eq!(early, NvrtcStatus::NO_LOWERED_NAMES_BEFORE_COMPILATION);
-            assert_eq!(nvrtcCompileProgram(program, 0, null()), NvrtcStatus::SUCCESS);
-            assert_eq!(nvrtcGetLoweredName(program, c"f".as_ptr(), &raw mut lowered), NvrtcStatus::SUCCESS);
+            assert_eq!(
+                nvrtcCompileProgram(program, 0, null()),
+                NvrtcStatus::SUCCESS
+            );
+            assert_eq!(
+                nvrtcGetLoweredName(program, c"f".as_ptr(), &raw mut lowered),
+                NvrtcStatus::SUCCESS
+            );
             assert_eq!(CStr::from_ptr(lowered), c"f");
             let unknown = nvrtcGetLoweredName(program, c"g".as_ptr(), &raw mut lowered);
-            assert_eq!((unknown, lowered), (NvrtcStatus::NAME_EXPRESSION_NOT_VALID, null()));
-            assert_eq!(nvrtcGetPTXSize(program, &raw mut size), NvrtcStatus::SUCCESS);
+            assert_eq!(
+                (unknown, lowered),
+                (NvrtcStatus::NAME_EXPRESSION_NOT_VALID, null())
+            );
+            assert_eq!(
+                nvrtcGetPTXSize(program, &raw mut size),
+                NvrtcStatus::SUCCESS
+            );
             let mut image = vec![1 as c_char; size];
-            assert_eq!(nvrtcGetPTX(program, image.as_mut_ptr()), NvrtcStatus::SUCCESS);
-            assert!(CStr::from_ptr(image.as_ptr()).to_string_lossy().contains(".entry f"));
+            assert_eq!(
+                nvrtcGetPTX(program, image.as_mut_ptr()),
+                NvrtcStatus::SUCCESS
+            );
+            assert!(
+                CStr::from_ptr(image.as_ptr())
+                    .to_string_lossy()
+                    .contains(".entry f")
+            );
             assert_eq!(nvrtcDestroyProgram(&raw mut program), NvrtcStatus::SUCCESS);
-            assert_eq!(nvrtcDestroyProgram(&raw mut program), NvrtcStatus::INVALID_PROGRAM);
+            assert_eq!(
+                nvrtcDestroyProgram(&raw mut program),
+                NvrtcStatus::INVALID_PROGRAM
+            );
         }
     }
 }

@@ -76,8 +76,22 @@ mod tests {
             assert_eq!(again, 0);
         }
         check_processes(device, session.settings.reserved_by_others_bytes);
+        check_fabric(device);
         assert_eq!(nvmlShutdown(), NvmlStatus::SUCCESS);
         assert_eq!(nvmlShutdown(), NvmlStatus::UNINITIALIZED);
+    }
+
+    fn check_fabric(device: u64) {
+        let asked = |version: u32| {
+            let mut info = [u32::MAX; 10];
+            info[0] = version;
+            // SAFETY: the versions say at most the size of `info`.
+            let status = unsafe { nvmlDeviceGetGpuFabricInfoV(device, info.as_mut_ptr().cast()) };
+            (status, info.iter().filter(|word| **word == 0).count())
+        };
+        assert_eq!(asked(36 | 2 << 24), (NvmlStatus::SUCCESS, 8));
+        assert_eq!(asked(40 | 3 << 24), (NvmlStatus::SUCCESS, 9));
+        assert_eq!(asked(1), (NvmlStatus::INVALID_ARGUMENT, 0));
     }
 
     /// The second device, which no other test uses.

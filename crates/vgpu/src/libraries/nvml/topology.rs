@@ -47,11 +47,35 @@ pub unsafe extern "C" fn nvmlDeviceGetNvLinkRemotePciInfo_v2(
     device_of(device).err().unwrap_or(NvmlStatus::NOT_SUPPORTED)
 }
 
-/// The fabric of a device: there is none. What the caller set of the versioned structure stays as it is.
+/// The fabric of a device: it belongs to none. Devices before Hopper do not know the question.
+///
+/// The caller's version of the structure holds its size; everything behind the version is 0, among it the state, which
+/// means that there is no fabric.
 #[unsafe(no_mangle)]
-pub extern "C" fn nvmlDeviceGetGpuFabricInfoV(device: u64, out: *mut c_void) -> NvmlStatus {
-    let _ = out;
-    device_of(device).err().unwrap_or(NvmlStatus::NOT_SUPPORTED)
+pub unsafe extern "C" fn nvmlDeviceGetGpuFabricInfoV(device: u64, out: *mut c_void) -> NvmlStatus {
+    /// Of the structure in its second and third version.
+    const SIZES: std::ops::RangeInclusive<usize> = 36..=64;
+    const VERSION: usize = size_of::<u32>();
+    if out.is_null() {
+        return NvmlStatus::INVALID_ARGUMENT;
+    }
+    // SAFETY: not null, and the caller has set the version.
+    let version = unsafe { out.cast::<u32>().read_unaligned() };
+    let size = version as usize & 0xff_ffff;
+    if !SIZES.contains(&size) {
+        return NvmlStatus::INVALID_ARGUMENT;
+    }
+    // SAFETY: not null, and the version says how large the structure is.
+    unsafe {
+        out.cast::<u8>().add(VERSION).write_bytes(0, size - VERSION);
+    }
+    match device_of(device) {
+        Err(error) => error,
+        Ok((session, _)) if session.settings.device.compute_capability < (9, 0) => {
+            NvmlStatus::NOT_SUPPORTED
+        }
+        Ok(_) => NvmlStatus::SUCCESS,
+    }
 }
 
 /// Whether two devices reach each other's memory: they do, over the bus; special capabilities are not supported.

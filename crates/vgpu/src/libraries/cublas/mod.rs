@@ -38,8 +38,8 @@ mod tests {
     fn handle() -> u64 {
         machine();
         let mut handle = 0;
-        // SAFETY: a place for a handle.
         assert_eq!(
+            // SAFETY: a place for a handle.
             unsafe { cublasCreate_v2(&raw mut handle) },
             CublasStatus::SUCCESS
         );
@@ -62,8 +62,8 @@ mod tests {
         let ended = handle();
         assert_eq!(cublasDestroy_v2(ended), CublasStatus::SUCCESS);
         let mut mode = 5;
-        // SAFETY: a place for a mode.
         assert_eq!(
+            // SAFETY: a place for a mode.
             unsafe { cublasGetMathMode(ended, &raw mut mode) },
             CublasStatus::NOT_INITIALIZED
         );
@@ -83,8 +83,8 @@ mod tests {
         let handle = handle();
         let mut found = 0;
         assert_eq!(cublasSetMathMode(handle, 3), CublasStatus::SUCCESS);
-        // SAFETY: a place for a mode.
         assert_eq!(
+            // SAFETY: a place for a mode.
             unsafe { cublasGetMathMode(handle, &raw mut found) },
             CublasStatus::SUCCESS
         );
@@ -97,8 +97,8 @@ mod tests {
             cublasSetSmCountTarget(handle, 1000),
             CublasStatus::INVALID_VALUE
         );
-        // SAFETY: null is allowed.
         assert_eq!(
+            // SAFETY: null is allowed.
             unsafe { cublasGetMathMode(handle, null_mut()) },
             CublasStatus::INVALID_VALUE
         );
@@ -113,14 +113,14 @@ mod tests {
         assert_eq!((on_host, result), (CublasStatus::SUCCESS, 0.0));
         let block = known_block(4);
         assert_eq!(cublasSetPointerMode_v2(handle, 1), CublasStatus::SUCCESS);
-        // SAFETY: in device mode nothing on the host is written.
         assert_eq!(
+            // SAFETY: in device mode nothing on the host is written.
             unsafe { cublasSdot_v2(handle, 1, 0, 1, 0, 1, block) },
             CublasStatus::SUCCESS
         );
         assert_eq!(unknown(block, 4), 4);
-        // SAFETY: null is allowed.
         assert_eq!(
+            // SAFETY: null is allowed.
             unsafe { cublasSdot_v2(handle, 1, 0, 1, 0, 1, 0) },
             CublasStatus::INVALID_VALUE
         );

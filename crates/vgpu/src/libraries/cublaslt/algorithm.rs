@@ -128,10 +128,10 @@ pub unsafe extern "C" fn cublasLtMatmulAlgoCheck(
         Ok(_) if algorithm.is_null() || result.is_null() => CublasStatus::INVALID_VALUE,
         Ok(_) => check_product(product, [a, b, c, d]),
     };
-    // SAFETY: the caller passes an algorithm or null.
     let given = if algorithm.is_null() {
         Algorithm::default()
     } else {
+        // SAFETY: not null, and the caller passes an algorithm.
         unsafe { algorithm.read_unaligned() }
     };
     // SAFETY: the caller passes a place for a result or null.

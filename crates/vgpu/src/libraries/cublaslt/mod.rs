@@ -16,8 +16,8 @@ mod tests {
     use crate::libraries::cublas::CublasStatus;
     use crate::libraries::testing::{known_block, machine, unknown};
 
-    #[test]
-    fn a_product_has_one_algorithm_and_spoils_its_outputs() {
+    /// A handle, a product, a layout and a preference.
+    fn objects() -> [u64; 4] {
         machine();
         let [mut handle, mut product, mut layout, mut preference] = [0u64; 4];
         // SAFETY: places for handles.
@@ -36,6 +36,12 @@ mod tests {
                 CublasStatus::SUCCESS
             );
         }
+        [handle, product, layout, preference]
+    }
+
+    #[test]
+    fn a_product_has_one_algorithm_and_spoils_its_outputs() {
+        let [handle, product, layout, preference] = objects();
         let [a, d, bias] = [64, 64, 16].map(known_block);
         let set = |attribute, bytes: &[u8]| {
             // SAFETY: the bytes are there.

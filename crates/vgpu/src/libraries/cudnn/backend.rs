@@ -108,7 +108,7 @@ pub extern "C" fn cudnnBackendInitialize(descriptor: u64) -> CudnnStatus {
         *node = Arc::new(Node {
             kind: node.kind,
             ..Node::default()
-        })
+        });
     })
 }
 
@@ -116,7 +116,7 @@ pub extern "C" fn cudnnBackendInitialize(descriptor: u64) -> CudnnStatus {
 #[unsafe(no_mangle)]
 pub extern "C" fn cudnnBackendFinalize(descriptor: u64) -> CudnnStatus {
     object::change(descriptor, |node: &mut Arc<Node>| {
-        Arc::make_mut(node).finalized = true
+        Arc::make_mut(node).finalized = true;
     })
 }
 
@@ -182,8 +182,8 @@ pub unsafe extern "C" fn cudnnBackendGetAttribute(
         put(
             count,
             value.as_ref().map_or(0, |value| value.count() as i64),
-        )
-    };
+        );
+    }
     let value = match value {
         Ok(value) => value,
         Err(error) => {

@@ -222,8 +222,8 @@ unsafe fn offer(
                     workspace_bytes,
                     ..FOUND
                 },
-            )
-        };
+            );
+        }
     }
     status
 }

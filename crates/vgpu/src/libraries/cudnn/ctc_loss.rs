@@ -138,14 +138,13 @@ pub unsafe extern "C" fn cudnnGetCTCLossWorkspaceSize(
     })
     .unwrap_or(0);
     let lengths = 0..usize::try_from(sequences).unwrap_or(0);
-    let longest = (!label_lengths.is_null())
-        // SAFETY: not null, and the caller passes a length for each sequence.
-        .then(|| {
-            lengths
-                .map(|index| unsafe { label_lengths.add(index).read_unaligned() })
-                .max()
-                .unwrap_or(0)
-        });
+    let longest = (!label_lengths.is_null()).then(|| {
+        lengths
+            // SAFETY: not null, and the caller passes a length for each sequence.
+            .map(|index| unsafe { label_lengths.add(index).read_unaligned() })
+            .max()
+            .unwrap_or(0)
+    });
     // SAFETY: the caller passes a place for a size or null.
     unsafe { put_scratch(handle, probabilities, longest, size) }
 }

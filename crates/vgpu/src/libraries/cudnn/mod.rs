@@ -50,8 +50,8 @@ mod tests {
     fn descriptor(kind: i32, attributes: &[(i32, i32, &[u64])]) -> u64 {
         machine();
         let mut handle = 0;
-        // SAFETY: a place for a handle.
         assert_eq!(
+            // SAFETY: a place for a handle.
             unsafe { cudnnBackendCreateDescriptor(kind, &raw mut handle) },
             CudnnStatus::SUCCESS
         );
@@ -129,8 +129,8 @@ mod tests {
             ],
         );
         let mut handle = 0;
-        // SAFETY: a place for a handle.
         assert_eq!(
+            // SAFETY: a place for a handle.
             unsafe { cudnnCreate(&raw mut handle) },
             CudnnStatus::SUCCESS
         );

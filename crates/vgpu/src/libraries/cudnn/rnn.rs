@@ -181,7 +181,7 @@ unsafe fn put_piece(
         return CudnnStatus::SUCCESS;
     }
     change(tensor, |kept: &mut Tensor| {
-        *kept = Tensor::packed(network.data_type, dimensions)
+        *kept = Tensor::packed(network.data_type, dimensions);
     })
 }
 

@@ -164,7 +164,7 @@ mod tests {
     #[test]
     fn holds_as_many_numbers_as_the_formulas_of_the_cells() {
         let check = |network: Network, expected: u64| {
-            assert_eq!(network.elements(), expected, "{network:?}")
+            assert_eq!(network.elements(), expected, "{network:?}");
         };
         check(LSTM, 4 * 20 * (10 + 20 + 2) + 4 * 20 * (20 + 20 + 2));
         check(

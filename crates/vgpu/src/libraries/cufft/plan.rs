@@ -146,9 +146,9 @@ pub unsafe extern "C" fn cufftXtMakePlanMany(
     let rank = usize::try_from(rank)
         .ok()
         .filter(|rank| (1..=3).contains(rank) && !lengths.is_null());
-    // SAFETY: not null, and the caller passes `rank` lengths.
     let lengths = rank.map(|rank| {
         (0..rank)
+            // SAFETY: not null, and the caller passes `rank` lengths.
             .map(|index| unsafe { lengths.add(index).read_unaligned() })
             .collect::<Vec<_>>()
     });
@@ -168,8 +168,8 @@ pub unsafe extern "C" fn cufftXtMakePlanMany(
             } else {
                 0
             },
-        )
-    };
+        );
+    }
     match bytes {
         _ if !known => CufftStatus::INVALID_PLAN,
         _ if work_size.is_null() || lengths.is_none() => CufftStatus::INVALID_VALUE,

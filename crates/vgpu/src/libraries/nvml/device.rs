@@ -110,8 +110,8 @@ unsafe fn put_handle(
         put(
             out,
             ordinal.map_or(0, |ordinal| FIRST_HANDLE + u64::from(ordinal)),
-        )
-    };
+        );
+    }
     match ordinal {
         Err(error) => error,
         Ok(_) if out.is_null() => NvmlStatus::INVALID_ARGUMENT,

@@ -29,8 +29,8 @@ mod tests {
     fn answers_once_it_is_started() {
         let session = machine();
         let mut count = 9;
-        // SAFETY: a place for a number.
         assert_eq!(
+            // SAFETY: a place for a number.
             unsafe { nvmlDeviceGetCount_v2(&raw mut count) },
             NvmlStatus::UNINITIALIZED
         );
@@ -89,8 +89,8 @@ mod tests {
             let status = unsafe { nvmlDeviceGetGpuFabricInfoV(device, info.as_mut_ptr().cast()) };
             (status, info.iter().filter(|word| **word == 0).count())
         };
-        assert_eq!(asked(36 | 2 << 24), (NvmlStatus::SUCCESS, 8));
-        assert_eq!(asked(40 | 3 << 24), (NvmlStatus::SUCCESS, 9));
+        assert_eq!(asked(0x0200_0024), (NvmlStatus::SUCCESS, 8));
+        assert_eq!(asked(0x0300_0028), (NvmlStatus::SUCCESS, 9));
         assert_eq!(asked(1), (NvmlStatus::INVALID_ARGUMENT, 0));
     }
 

@@ -79,8 +79,8 @@ pub unsafe extern "C" fn nvmlDeviceGetMemoryInfo_v2(
                 free,
                 used,
             },
-        )
-    };
+        );
+    }
     memory.err().unwrap_or(NvmlStatus::SUCCESS)
 }
 

@@ -85,8 +85,8 @@ pub unsafe extern "C" fn nvrtcGetSupportedArchs(architectures: *mut i32) -> Nvrt
     }
     // SAFETY: not null, and the caller has room for as many as there are.
     unsafe {
-        std::ptr::copy_nonoverlapping(ARCHITECTURES.as_ptr(), architectures, ARCHITECTURES.len())
-    };
+        std::ptr::copy_nonoverlapping(ARCHITECTURES.as_ptr(), architectures, ARCHITECTURES.len());
+    }
     NvrtcStatus::SUCCESS
 }
 

@@ -11,6 +11,7 @@ mod cudnn;
 mod cufft;
 mod cusolver;
 mod cusparse;
+mod estimate;
 mod nvml;
 mod nvrtc;
 #[cfg(test)]

@@ -4,6 +4,7 @@ use super::CudnnStatus;
 use super::handle::session_of;
 use super::object::{change, look};
 use super::tensor::Tensor;
+use crate::libraries::estimate::assume;
 use crate::status::put;
 
 /// How the loss is computed.
@@ -109,6 +110,10 @@ unsafe fn put_scratch(
             let dimension = |index| dimensions.get(index).copied().unwrap_or(0);
             scratch_bytes(dimension(0), dimension(1), label)
         });
+    assume(
+        "the scratch memory of the CTC loss",
+        "two numbers for each time and extended label",
+    );
     // SAFETY: promised by the caller.
     unsafe { put(size, bytes.unwrap_or(0)) };
     match (dimensions, bytes) {

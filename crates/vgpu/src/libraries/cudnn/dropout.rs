@@ -3,6 +3,7 @@
 use super::CudnnStatus;
 use super::handle::session_of;
 use super::object::{change, look};
+use crate::libraries::estimate::assume;
 use crate::status::put;
 
 /// Probability and states.
@@ -29,6 +30,10 @@ pub unsafe extern "C" fn cudnnDropoutGetStatesSize(handle: u64, size: *mut usize
     let multiprocessors = session.map_or(0, |session| {
         session.settings.device.multiprocessors as usize
     });
+    assume(
+        "the memory of cuDNN dropout's random states",
+        "16 KiB for each multiprocessor",
+    );
     // SAFETY: the caller passes a place for a size or null.
     unsafe { put(size, multiprocessors * STATES_PER_MULTIPROCESSOR) };
     match session {

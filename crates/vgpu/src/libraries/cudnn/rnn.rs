@@ -5,6 +5,7 @@ use super::handle::session_of;
 use super::object::{change, look};
 use super::rnn_layout::{Network, Piece};
 use super::tensor::{Tensor, element_bytes};
+use crate::libraries::estimate::assume;
 use crate::status::put;
 
 /// A network as it was set.
@@ -152,6 +153,10 @@ pub unsafe extern "C" fn cudnnGetRNNTempSpaceSizes(
             temporary_bytes(&network, *data, mode == 1)
         })
     });
+    assume(
+        "the scratch and reserve memory of recurrent networks",
+        "it is counted from the gates and states of the cells",
+    );
     let [scratch, kept] = sizes.unwrap_or_default();
     // SAFETY: the caller passes places for sizes or null.
     unsafe {

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use crate::libraries::estimate::assume;
 use crate::session::session;
 use crate::status::put;
 
@@ -159,6 +160,10 @@ pub unsafe extern "C" fn cufftXtMakePlanMany(
         .get_mut(&plan)
         .map(|plan| plan.made = bytes.is_some())
         .is_some();
+    assume(
+        "the work area of Fourier transforms",
+        "one complex copy of the data, between none and a few copies",
+    );
     // SAFETY: the caller passes a place for a size or null.
     unsafe {
         put(

@@ -15,7 +15,10 @@ static LAST_ERROR: Mutex<Option<CString>> = Mutex::new(None);
 
 /// The phase of a code; the agent only uses known ones, and anything else counts as idle.
 pub(crate) fn phase_of(code: u32) -> Phase {
-    u8::try_from(code).ok().and_then(Phase::from_code).unwrap_or(Phase::Idle)
+    u8::try_from(code)
+        .ok()
+        .and_then(Phase::from_code)
+        .unwrap_or(Phase::Idle)
 }
 
 /// SAFETY: `text` must be null or a C string that outlives the result.
@@ -34,7 +37,9 @@ pub unsafe extern "C" fn oomproof_attach(path: *const c_char) -> c_int {
         return 1;
     }
     // SAFETY: the agent passes a C string.
-    let path = Path::new(OsStr::from_bytes(unsafe { CStr::from_ptr(path) }.to_bytes()));
+    let path = Path::new(OsStr::from_bytes(
+        unsafe { CStr::from_ptr(path) }.to_bytes(),
+    ));
     match attach(path) {
         Ok(()) => 0,
         Err(sentence) => {
@@ -49,27 +54,41 @@ pub unsafe extern "C" fn oomproof_attach(path: *const c_char) -> c_int {
 /// One sentence about the last failure of [`oomproof_attach`], or null.
 #[unsafe(no_mangle)]
 pub extern "C" fn oomproof_error() -> *const c_char {
-    LAST_ERROR.lock().ok().and_then(|last| last.as_ref().map(|text| text.as_ptr())).unwrap_or(std::ptr::null())
+    LAST_ERROR
+        .lock()
+        .ok()
+        .and_then(|last| last.as_ref().map(|text| text.as_ptr()))
+        .unwrap_or(std::ptr::null())
 }
 
 /// Address of the mapped header of the profile, or null.
 #[unsafe(no_mangle)]
 pub extern "C" fn oomproof_header() -> *mut c_void {
-    session().map_or(std::ptr::null_mut(), |session| session.header.address().cast())
+    session().map_or(std::ptr::null_mut(), |session| {
+        session.header.address().cast()
+    })
 }
 
 /// The id of a source line, 0 without a session.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn oomproof_site(file: *const c_char, line: u32, function: *const c_char) -> u32 {
+pub unsafe extern "C" fn oomproof_site(
+    file: *const c_char,
+    line: u32,
+    function: *const c_char,
+) -> u32 {
     // SAFETY: the agent passes C strings.
-    session().map_or(0, |session| unsafe { session.site(&text(file), line, &text(function)) })
+    session().map_or(0, |session| unsafe {
+        session.site(&text(file), line, &text(function))
+    })
 }
 
 /// The id of a module, 0 without a session.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn oomproof_module(path: *const c_char, class: *const c_char) -> u32 {
     // SAFETY: the agent passes C strings.
-    session().map_or(0, |session| unsafe { session.module(&text(path), &text(class)) })
+    session().map_or(0, |session| unsafe {
+        session.module(&text(path), &text(class))
+    })
 }
 
 /// A phase begins.
@@ -77,7 +96,11 @@ pub unsafe extern "C" fn oomproof_module(path: *const c_char, class: *const c_ch
 pub extern "C" fn oomproof_phase(phase: u32, step: u32) {
     let Some(session) = session() else { return };
     session.header.set_phase(phase, step);
-    session.record(&Record::Phase { nanos: session.nanos(), phase: phase_of(phase), step });
+    session.record(&Record::Phase {
+        nanos: session.nanos(),
+        phase: phase_of(phase),
+        step,
+    });
 }
 
 /// A training step ended.
@@ -90,25 +113,50 @@ pub extern "C" fn oomproof_step(step: u32) {
     };
     let peak_allocated = restart(counter::STEP_PEAK_ALLOCATED, counter::ALLOCATED);
     let peak_reserved = restart(counter::STEP_PEAK_RESERVED, counter::RESERVED);
-    session.record(&Record::Step { nanos: session.nanos(), step, peak_allocated, peak_reserved });
+    session.record(&Record::Step {
+        nanos: session.nanos(),
+        step,
+        peak_allocated,
+        peak_reserved,
+    });
 }
 
 /// The blocks that hold these addresses have this role; `names` may be null, as may each of its entries.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn oomproof_label(n: u64, addresses: *const u64, role: u32, names: *const *const c_char) {
+pub unsafe extern "C" fn oomproof_label(
+    n: u64,
+    addresses: *const u64,
+    role: u32,
+    names: *const *const c_char,
+) {
     let Some(session) = session() else { return };
-    let Some(role) = u8::try_from(role).ok().and_then(Role::from_code) else { return };
+    let Some(role) = u8::try_from(role).ok().and_then(Role::from_code) else {
+        return;
+    };
     if addresses.is_null() {
         return;
     }
     for index in 0..n as usize {
         // SAFETY: the agent passes arrays of `n` entries, and C strings or nulls in `names`.
         let (address, name) = unsafe {
-            let name = if names.is_null() { std::ptr::null() } else { *names.add(index) };
+            let name = if names.is_null() {
+                std::ptr::null()
+            } else {
+                *names.add(index)
+            };
             (*addresses.add(index), text(name))
         };
-        let name = if name.is_empty() { 0 } else { session.text(&name) };
-        session.record(&Record::Label { nanos: session.nanos(), address, role, name });
+        let name = if name.is_empty() {
+            0
+        } else {
+            session.text(&name)
+        };
+        session.record(&Record::Label {
+            nanos: session.nanos(),
+            address,
+            role,
+            name,
+        });
     }
 }
 

@@ -31,7 +31,11 @@ fn original(name: &CStr) -> *mut c_void {
     // SAFETY: only looks for a library that is already loaded.
     unsafe {
         let library = libc::dlopen(c"libc10.so".as_ptr(), libc::RTLD_NOLOAD | libc::RTLD_LAZY);
-        if library.is_null() { std::ptr::null_mut() } else { libc::dlsym(library, name.as_ptr()) }
+        if library.is_null() {
+            std::ptr::null_mut()
+        } else {
+            libc::dlsym(library, name.as_ptr())
+        }
     }
 }
 
@@ -46,7 +50,13 @@ pub unsafe extern "C" fn _ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE(
 ) {
     static ORIGINAL: OnceLock<Option<ReportUsage>> = OnceLock::new();
     if device & 0xff == CUDA {
-        usage(address as u64, size, allocated as u64, reserved as u64, (device >> 8) as u8);
+        usage(
+            address as u64,
+            size,
+            allocated as u64,
+            reserved as u64,
+            (device >> 8) as u8,
+        );
     }
     let original = ORIGINAL.get_or_init(|| {
         let function = original(REPORT_USAGE);
@@ -70,10 +80,20 @@ fn usage(address: u64, size: i64, allocated: u64, reserved: u64, device: u8) {
                 header.counter(peak).fetch_max(value, Ordering::Relaxed);
             }
         };
-        raise(counter::ALLOCATED, [counter::PEAK_ALLOCATED, counter::STEP_PEAK_ALLOCATED], allocated);
-        raise(counter::RESERVED, [counter::PEAK_RESERVED, counter::STEP_PEAK_RESERVED], reserved);
+        raise(
+            counter::ALLOCATED,
+            [counter::PEAK_ALLOCATED, counter::STEP_PEAK_ALLOCATED],
+            allocated,
+        );
+        raise(
+            counter::RESERVED,
+            [counter::PEAK_RESERVED, counter::STEP_PEAK_RESERVED],
+            reserved,
+        );
     }
-    header.counter(counter::EVENTS).fetch_add(1, Ordering::Relaxed);
+    header
+        .counter(counter::EVENTS)
+        .fetch_add(1, Ordering::Relaxed);
     let [site, module, phase, step] = header.state();
     let event = AllocatorEvent {
         nanos: session.nanos(),
@@ -107,7 +127,12 @@ pub unsafe extern "C" fn _ZN3c1027reportOutOfMemoryToProfilerElmmNS_6DeviceE(
 ) {
     static ORIGINAL: OnceLock<Option<ReportOutOfMemory>> = OnceLock::new();
     if device & 0xff == CUDA {
-        out_of_memory(requested, allocated as u64, reserved as u64, (device >> 8) as u8);
+        out_of_memory(
+            requested,
+            allocated as u64,
+            reserved as u64,
+            (device >> 8) as u8,
+        );
     }
     let original = ORIGINAL.get_or_init(|| {
         let function = original(REPORT_OUT_OF_MEMORY);
@@ -122,7 +147,10 @@ pub unsafe extern "C" fn _ZN3c1027reportOutOfMemoryToProfilerElmmNS_6DeviceE(
 
 fn out_of_memory(requested: i64, allocated: u64, reserved: u64, device: u8) {
     let Some(session) = session() else { return };
-    session.header.counter(counter::OUT_OF_MEMORY).fetch_add(1, Ordering::Relaxed);
+    session
+        .header
+        .counter(counter::OUT_OF_MEMORY)
+        .fetch_add(1, Ordering::Relaxed);
     let [site, module, phase, step] = session.header.state();
     let free = session.memory().free(usize::from(device));
     session.record(&Record::OutOfMemory(OutOfMemory {

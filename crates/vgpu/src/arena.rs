@@ -45,7 +45,11 @@ impl Arena {
     }
 
     fn over(start: u64, len: u64) -> Self {
-        Self { start, len, free: BTreeMap::from([(start, len)]) }
+        Self {
+            start,
+            len,
+            free: BTreeMap::from([(start, len)]),
+        }
     }
 
     /// Whether `address` lies in the space of the devices.

@@ -21,7 +21,10 @@ impl Pattern {
         }
         let mut bytes = [0; 16];
         bytes[..element.len()].copy_from_slice(element);
-        Some(Self { bytes, len: element.len() as u8 })
+        Some(Self {
+            bytes,
+            len: element.len() as u8,
+        })
     }
 
     fn at(self, offset: u64) -> u8 {
@@ -33,7 +36,11 @@ impl Pattern {
 enum Value {
     Bytes(Vec<u8>),
     /// `phase` is the offset into the pattern of the first byte.
-    Fill { len: u64, pattern: Pattern, phase: u64 },
+    Fill {
+        len: u64,
+        pattern: Pattern,
+        phase: u64,
+    },
 }
 
 impl Value {
@@ -48,9 +55,11 @@ impl Value {
     fn part(&self, from: u64, to: u64) -> Self {
         match self {
             Self::Bytes(bytes) => Self::Bytes(bytes[from as usize..to as usize].to_vec()),
-            Self::Fill { pattern, phase, .. } => {
-                Self::Fill { len: to - from, pattern: *pattern, phase: phase + from }
-            }
+            Self::Fill { pattern, phase, .. } => Self::Fill {
+                len: to - from,
+                pattern: *pattern,
+                phase: phase + from,
+            },
         }
     }
 
@@ -75,11 +84,6 @@ pub(crate) struct Contents {
 }
 
 impl Contents {
-    /// Whether nothing is known at all.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.ranges.is_empty()
-    }
-
     /// Makes `[at, at + len)` unknown.
     pub(crate) fn forget(&mut self, at: u64, len: u64) {
         let end = at.saturating_add(len);
@@ -115,7 +119,14 @@ impl Contents {
     pub(crate) fn fill(&mut self, at: u64, len: u64, pattern: Pattern) {
         self.forget(at, len);
         if len > 0 {
-            self.ranges.insert(at, Value::Fill { len, pattern, phase: 0 });
+            self.ranges.insert(
+                at,
+                Value::Fill {
+                    len,
+                    pattern,
+                    phase: 0,
+                },
+            );
         }
     }
 
@@ -144,7 +155,10 @@ impl Contents {
         for (start, value) in self.overlapping(at, end) {
             let first = start.max(at);
             let last = (start + value.len()).min(end);
-            value.copy_to(first - start, &mut out[(first - at) as usize..(last - at) as usize]);
+            value.copy_to(
+                first - start,
+                &mut out[(first - at) as usize..(last - at) as usize],
+            );
             known += last - first;
         }
         len - known
@@ -168,7 +182,9 @@ impl Contents {
             .filter(|(start, value)| *start + value.len() > at)
             .map_or(at, |(start, _)| *start);
         let last = if at < end { end } else { first };
-        self.ranges.range(first..last).map(|(start, value)| (*start, value))
+        self.ranges
+            .range(first..last)
+            .map(|(start, value)| (*start, value))
     }
 }
 
@@ -195,7 +211,10 @@ mod tests {
 
     #[test]
     fn known_bytes_stay_where_they_were_put() {
-        check(|c| c.write(2, &[1, 2, 3]), [U, U, 1, 2, 3, U, U, U, U, U, U, U, U, U, U, U]);
+        check(
+            |c| c.write(2, &[1, 2, 3]),
+            [U, U, 1, 2, 3, U, U, U, U, U, U, U, U, U, U, U],
+        );
         check(
             |c| {
                 c.write(0, &[1; 16]);

@@ -17,7 +17,9 @@ pub(crate) struct Handles<T> {
 
 impl<T> Default for Handles<T> {
     fn default() -> Self {
-        Self { objects: Mutex::new(HashMap::new()) }
+        Self {
+            objects: Mutex::new(HashMap::new()),
+        }
     }
 }
 
@@ -68,7 +70,9 @@ impl Registry {
         let table = tables
             .entry(std::any::TypeId::of::<T>())
             .or_insert_with(|| Box::leak(Box::new(Handles::<T>::default())));
-        table.downcast_ref().unwrap_or_else(|| unreachable!("the table was made for this very type"))
+        table
+            .downcast_ref()
+            .unwrap_or_else(|| unreachable!("the table was made for this very type"))
     }
 }
 

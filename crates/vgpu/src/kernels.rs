@@ -58,7 +58,9 @@ impl Kernels {
             self.registered.sort_by_key(|(address, _)| *address);
             self.sorted = true;
         }
-        let end = self.registered.partition_point(|(registered, _)| *registered <= address);
+        let end = self
+            .registered
+            .partition_point(|(registered, _)| *registered <= address);
         let &(registered, name) = self.registered.get(end.checked_sub(1)?)?;
         // SAFETY: `register` takes only names that live as long as the process.
         (registered == address).then(|| unsafe { CStr::from_ptr(name as *const _) })
@@ -71,10 +73,15 @@ fn kernel(session: &Session, address: usize) -> &'static Kernel {
     if let Some(kernel) = kernels.known.get(&address) {
         return kernel;
     }
-    let name = kernels.name(address).map_or("".into(), CStr::to_string_lossy);
+    let name = kernels
+        .name(address)
+        .map_or("".into(), CStr::to_string_lossy);
     let signature = Signature::demangle(&name);
     let origin = session.text(&signature.short_name());
-    let kernel = Box::leak(Box::new(Kernel { origin, meaning: meaning(&signature) }));
+    let kernel = Box::leak(Box::new(Kernel {
+        origin,
+        meaning: meaning(&signature),
+    }));
     kernels.known.insert(address, kernel);
     kernel
 }
@@ -84,7 +91,11 @@ fn meaning(signature: &Signature) -> Meaning {
         return Meaning::Fill { element_len };
     }
     let outputs = signature.parameters().iter().copied().enumerate();
-    Meaning::Writes(outputs.filter(|(_, parameter)| parameter.is_written()).collect())
+    Meaning::Writes(
+        outputs
+            .filter(|(_, parameter)| parameter.is_written())
+            .collect(),
+    )
 }
 
 /// A kernel was launched. `arguments` points to one pointer per parameter, each to the argument's value; null when
@@ -93,7 +104,10 @@ fn meaning(signature: &Signature) -> Meaning {
 /// # Safety
 /// As for `cudaLaunchKernel`: `arguments` must fit the kernel's signature.
 pub(crate) unsafe fn launched(session: &Session, address: usize, arguments: *const *const c_void) {
-    session.header.counter(counter::LAUNCHES).fetch_add(1, Ordering::Relaxed);
+    session
+        .header
+        .counter(counter::LAUNCHES)
+        .fetch_add(1, Ordering::Relaxed);
     if arguments.is_null() {
         return;
     }
@@ -101,19 +115,23 @@ pub(crate) unsafe fn launched(session: &Session, address: usize, arguments: *con
     let mut memory = session.memory();
     match &kernel.meaning {
         // SAFETY: the signature is that of the launched kernel.
-        Meaning::Fill { element_len } => unsafe { fill(&mut memory, *element_len, arguments, kernel.origin) },
+        Meaning::Fill { element_len } => unsafe {
+            fill(&mut memory, *element_len, arguments, kernel.origin)
+        },
         Meaning::Writes(outputs) => {
             for (index, parameter) in outputs {
+                let mut written = Vec::new();
                 // SAFETY: the signature is that of the launched kernel, so it has this parameter.
                 unsafe {
                     let argument = *arguments.add(*index);
                     if !argument.is_null() {
-                        parameter.for_each_pointer(argument, |output| {
-                            if memory.arena.contains(output) {
-                                memory.overwritten(output, kernel.origin);
-                            }
-                        });
+                        let is_device = |word| memory.is_memory(word, 1);
+                        parameter
+                            .for_each_output(argument, is_device, |output| written.push(output));
                     }
+                }
+                for output in written {
+                    memory.overwritten(output, kernel.origin);
                 }
             }
         }
@@ -124,12 +142,21 @@ pub(crate) unsafe fn launched(session: &Session, address: usize, arguments: *con
 ///
 /// # Safety
 /// `arguments` must hold those three arguments.
-unsafe fn fill(memory: &mut Memory, element_len: usize, arguments: *const *const c_void, origin: u32) {
+unsafe fn fill(
+    memory: &mut Memory,
+    element_len: usize,
+    arguments: *const *const c_void,
+    origin: u32,
+) {
     // SAFETY: promised by the caller; the functor is exactly its value.
     let (count, element, output) = unsafe {
         let count = (*arguments).cast::<i32>().read_unaligned();
         let element = std::slice::from_raw_parts((*arguments.add(1)).cast::<u8>(), element_len);
-        (count, element, (*arguments.add(2)).cast::<u64>().read_unaligned())
+        (
+            count,
+            element,
+            (*arguments.add(2)).cast::<u64>().read_unaligned(),
+        )
     };
     let len = u64::try_from(count).unwrap_or(0) * element_len as u64;
     if !memory.is_memory(output, len) {

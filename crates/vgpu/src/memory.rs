@@ -131,9 +131,20 @@ impl Memory {
     }
 
     /// A new range of device memory.
-    pub(crate) fn allocate(&mut self, device: usize, size: u64, kind: Kind) -> Result<(u64, DriverEvent), (Refusal, DriverEvent)> {
+    pub(crate) fn allocate(
+        &mut self,
+        device: usize,
+        size: u64,
+        kind: Kind,
+    ) -> Result<(u64, DriverEvent), (Refusal, DriverEvent)> {
         let refused = |memory: &Self| {
-            let event = DriverEvent { action: DriverAction::Refused, device, address: 0, size, used: memory.used[device] };
+            let event = DriverEvent {
+                action: DriverAction::Refused,
+                device,
+                address: 0,
+                size,
+                used: memory.used[device],
+            };
             (Refusal::OutOfMemory, event)
         };
         if size > self.total {
@@ -151,20 +162,40 @@ impl Memory {
         if self.used[device] + charged > self.total {
             return Err(refused(self));
         }
-        let Some(start) = self.arena.take(len, align) else { return Err(refused(self)) };
+        let Some(start) = self.arena.take(len, align) else {
+            return Err(refused(self));
+        };
         self.used[device] += charged;
         if size < GRANULARITY {
             self.small[device] += len;
         }
-        self.ranges.insert(start, Range { len, charged, device, kind });
+        self.ranges.insert(
+            start,
+            Range {
+                len,
+                charged,
+                device,
+                kind,
+            },
+        );
         self.contents.forget(start, len);
-        let event = DriverEvent { action: DriverAction::Malloc, device, address: start, size: len, used: self.used[device] };
+        let event = DriverEvent {
+            action: DriverAction::Malloc,
+            device,
+            address: start,
+            size: len,
+            used: self.used[device],
+        };
         Ok((start, event))
     }
 
     /// Frees a range that `allocate` made; `kinds` are the ones this call may free.
     pub(crate) fn release(&mut self, start: u64, kinds: &[Kind]) -> Result<DriverEvent, Refusal> {
-        let range = *self.ranges.get(&start).filter(|range| kinds.contains(&range.kind)).ok_or(Refusal::Invalid)?;
+        let range = *self
+            .ranges
+            .get(&start)
+            .filter(|range| kinds.contains(&range.kind))
+            .ok_or(Refusal::Invalid)?;
         self.ranges.remove(&start);
         self.contents.forget(start, range.len);
         self.arena.give(start, range.len);
@@ -176,7 +207,13 @@ impl Memory {
         } else {
             self.used[device] -= range.charged;
         }
-        Ok(DriverEvent { action: DriverAction::Free, device, address: start, size: range.len, used: self.used[device] })
+        Ok(DriverEvent {
+            action: DriverAction::Free,
+            device,
+            address: start,
+            size: range.len,
+            used: self.used[device],
+        })
     }
 
     /// Addresses without memory behind them.
@@ -184,14 +221,28 @@ impl Memory {
         if len == 0 || !len.is_multiple_of(GRANULARITY) {
             return Err(Refusal::Invalid);
         }
-        let start = self.arena.take(len, align.max(GRANULARITY)).ok_or(Refusal::OutOfMemory)?;
-        self.ranges.insert(start, Range { len, charged: 0, device, kind: Kind::Reserved });
+        let start = self
+            .arena
+            .take(len, align.max(GRANULARITY))
+            .ok_or(Refusal::OutOfMemory)?;
+        self.ranges.insert(
+            start,
+            Range {
+                len,
+                charged: 0,
+                device,
+                kind: Kind::Reserved,
+            },
+        );
         Ok(start)
     }
 
     /// Gives reserved addresses back; they must not be mapped any more.
     pub(crate) fn unreserve(&mut self, start: u64, len: u64) -> Result<(), Refusal> {
-        let range = self.ranges.get(&start).filter(|range| range.kind == Kind::Reserved && range.len == len);
+        let range = self
+            .ranges
+            .get(&start)
+            .filter(|range| range.kind == Kind::Reserved && range.len == len);
         if range.is_none() || self.mappings.range(start..start + len).next().is_some() {
             return Err(Refusal::Invalid);
         }
@@ -201,8 +252,18 @@ impl Memory {
     }
 
     /// Physical memory without an address.
-    pub(crate) fn create(&mut self, device: usize, len: u64) -> Result<(u64, DriverEvent), (Refusal, DriverEvent)> {
-        let event = |memory: &Self, action| DriverEvent { action, device, address: 0, size: len, used: memory.used[device] };
+    pub(crate) fn create(
+        &mut self,
+        device: usize,
+        len: u64,
+    ) -> Result<(u64, DriverEvent), (Refusal, DriverEvent)> {
+        let event = |memory: &Self, action| DriverEvent {
+            action,
+            device,
+            address: 0,
+            size: len,
+            used: memory.used[device],
+        };
         if len == 0 || !len.is_multiple_of(GRANULARITY) {
             return Err((Refusal::Invalid, event(self, DriverAction::Refused)));
         }
@@ -212,18 +273,33 @@ impl Memory {
         self.used[device] += len;
         let handle = self.next_physical;
         self.next_physical += 1;
-        self.physical.insert(handle, Physical { len, device, mappings: 0, released: false });
+        self.physical.insert(
+            handle,
+            Physical {
+                len,
+                device,
+                mappings: 0,
+                released: false,
+            },
+        );
         Ok((handle, event(self, DriverAction::Create)))
     }
 
     /// Physical memory by its handle, unless released.
     pub(crate) fn physical(&self, handle: u64) -> Option<Physical> {
-        self.physical.get(&handle).copied().filter(|physical| !physical.released)
+        self.physical
+            .get(&handle)
+            .copied()
+            .filter(|physical| !physical.released)
     }
 
     /// Drops a handle; the memory goes when its last mapping does.
     pub(crate) fn release_physical(&mut self, handle: u64) -> Result<Option<DriverEvent>, Refusal> {
-        let physical = self.physical.get_mut(&handle).filter(|physical| !physical.released).ok_or(Refusal::Invalid)?;
+        let physical = self
+            .physical
+            .get_mut(&handle)
+            .filter(|physical| !physical.released)
+            .ok_or(Refusal::Invalid)?;
         physical.released = true;
         Ok(self.drop_physical_if_unused(handle))
     }
@@ -250,9 +326,18 @@ impl Memory {
         let reserved = self
             .range_of(start)
             .is_some_and(|(base, range)| range.kind == Kind::Reserved && end <= base + range.len);
-        let overlaps = self.mappings.range(..end).next_back().is_some_and(|(&at, &(size, _))| at + size > start);
-        let physical = self.physical.get_mut(&handle).filter(|physical| !physical.released && physical.len == len);
-        let Some(physical) = physical.filter(|_| reserved && !overlaps) else { return Err(Refusal::Invalid) };
+        let overlaps = self
+            .mappings
+            .range(..end)
+            .next_back()
+            .is_some_and(|(&at, &(size, _))| at + size > start);
+        let physical = self
+            .physical
+            .get_mut(&handle)
+            .filter(|physical| !physical.released && physical.len == len);
+        let Some(physical) = physical.filter(|_| reserved && !overlaps) else {
+            return Err(Refusal::Invalid);
+        };
         physical.mappings += 1;
         self.mappings.insert(start, (len, handle));
         Ok(())
@@ -261,8 +346,11 @@ impl Memory {
     /// Takes the mappings in `[start, start + len)` away; they must fill it exactly.
     pub(crate) fn unmap(&mut self, start: u64, len: u64) -> Result<Vec<DriverEvent>, Refusal> {
         let end = start.checked_add(len).ok_or(Refusal::Invalid)?;
-        let inside: Vec<(u64, u64, u64)> =
-            self.mappings.range(start..end).map(|(&at, &(size, handle))| (at, size, handle)).collect();
+        let inside: Vec<(u64, u64, u64)> = self
+            .mappings
+            .range(start..end)
+            .map(|(&at, &(size, handle))| (at, size, handle))
+            .collect();
         if inside.iter().map(|(_, size, _)| size).sum::<u64>() != len {
             return Err(Refusal::Invalid);
         }
@@ -292,14 +380,23 @@ impl Memory {
 
     /// Whether `[address, address + len)` is memory: inside one allocation, or mapped throughout.
     pub(crate) fn is_memory(&self, address: u64, len: u64) -> bool {
-        let Some((start, range)) = self.range_of(address) else { return false };
-        let Some(end) = address.checked_add(len).filter(|end| *end <= start + range.len) else { return false };
+        let Some((start, range)) = self.range_of(address) else {
+            return false;
+        };
+        let Some(end) = address
+            .checked_add(len)
+            .filter(|end| *end <= start + range.len)
+        else {
+            return false;
+        };
         if range.kind != Kind::Reserved {
             return true;
         }
         let mut at = address;
         while at < end || at == address {
-            let Some((&from, &(size, _))) = self.mappings.range(..=at).next_back() else { return false };
+            let Some((&from, &(size, _))) = self.mappings.range(..=at).next_back() else {
+                return false;
+            };
             if at >= from + size {
                 return false;
             }
@@ -328,7 +425,14 @@ impl Memory {
     /// PyTorch's allocator handed out a block: it holds nothing.
     pub(crate) fn begin_block(&mut self, start: u64, size: u64) {
         self.contents.forget(start, size);
-        self.blocks.insert(start, Block { size, origin: 0, touched: 0 });
+        self.blocks.insert(
+            start,
+            Block {
+                size,
+                origin: 0,
+                touched: 0,
+            },
+        );
     }
 
     /// PyTorch's allocator took a block back: what it held is gone.
@@ -377,7 +481,9 @@ mod tests {
         let mut memory = memory();
         let (large, _) = memory.allocate(0, 3 * MIB, Kind::Malloc).unwrap();
         assert_eq!(memory.used(0), 8 * MIB);
-        let small: Vec<u64> = (0..3).map(|_| memory.allocate(0, MIB, Kind::Malloc).unwrap().0).collect();
+        let small: Vec<u64> = (0..3)
+            .map(|_| memory.allocate(0, MIB, Kind::Malloc).unwrap().0)
+            .collect();
         assert_eq!(memory.used(0), 12 * MIB);
         for address in small {
             memory.release(address, &[Kind::Malloc]).unwrap();
@@ -389,13 +495,29 @@ mod tests {
     #[test]
     fn refuses_as_the_driver_does() {
         let mut memory = memory();
-        assert_eq!(memory.allocate(0, 62 * MIB, Kind::Malloc).unwrap_err().0, Refusal::OutOfMemory);
-        assert_eq!(memory.allocate(0, u64::MAX, Kind::Malloc).unwrap_err().0, Refusal::OutOfMemory);
+        assert_eq!(
+            memory.allocate(0, 62 * MIB, Kind::Malloc).unwrap_err().0,
+            Refusal::OutOfMemory
+        );
+        assert_eq!(
+            memory.allocate(0, u64::MAX, Kind::Malloc).unwrap_err().0,
+            Refusal::OutOfMemory
+        );
         let (start, _) = memory.allocate(0, 60 * MIB, Kind::Malloc).unwrap();
-        assert_eq!(memory.release(start + 512, &[Kind::Malloc]).unwrap_err(), Refusal::Invalid);
-        assert_eq!(memory.release(start, &[Kind::Pool]).unwrap_err(), Refusal::Invalid);
+        assert_eq!(
+            memory.release(start + 512, &[Kind::Malloc]).unwrap_err(),
+            Refusal::Invalid
+        );
+        assert_eq!(
+            memory.release(start, &[Kind::Pool]).unwrap_err(),
+            Refusal::Invalid
+        );
         assert!(memory.release(start, &[Kind::Malloc]).is_ok());
-        assert_eq!(memory.release(start, &[Kind::Malloc]).unwrap_err(), Refusal::Invalid, "a double free");
+        assert_eq!(
+            memory.release(start, &[Kind::Malloc]).unwrap_err(),
+            Refusal::Invalid,
+            "a double free"
+        );
     }
 
     #[test]
@@ -404,12 +526,20 @@ mod tests {
         let space = memory.reserve(0, 8 * MIB, 0).unwrap();
         let (handle, _) = memory.create(0, 2 * MIB).unwrap();
         memory.map(space, 2 * MIB, handle).unwrap();
-        assert_eq!(memory.map(space, 2 * MIB, handle), Err(Refusal::Invalid), "already mapped");
+        assert_eq!(
+            memory.map(space, 2 * MIB, handle),
+            Err(Refusal::Invalid),
+            "already mapped"
+        );
         assert!(memory.is_memory(space, 2 * MIB));
         assert!(!memory.is_memory(space, 2 * MIB + 1));
         assert!(memory.release_physical(handle).unwrap().is_none());
         assert_eq!(memory.used(0), 6 * MIB);
-        assert_eq!(memory.unreserve(space, 8 * MIB), Err(Refusal::Invalid), "still mapped");
+        assert_eq!(
+            memory.unreserve(space, 8 * MIB),
+            Err(Refusal::Invalid),
+            "still mapped"
+        );
         assert_eq!(memory.unmap(space, 2 * MIB).unwrap().len(), 1);
         assert_eq!(memory.used(0), 4 * MIB);
         memory.unreserve(space, 8 * MIB).unwrap();

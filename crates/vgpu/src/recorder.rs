@@ -99,7 +99,11 @@ impl Recorder {
         let name = CString::new(path.as_os_str().as_bytes())?;
         // SAFETY: `name` is a C string; the flags need the mode that follows them.
         let file = unsafe {
-            libc::open(name.as_ptr(), libc::O_RDWR | libc::O_CREAT | libc::O_TRUNC | libc::O_CLOEXEC, 0o600)
+            libc::open(
+                name.as_ptr(),
+                libc::O_RDWR | libc::O_CREAT | libc::O_TRUNC | libc::O_CLOEXEC,
+                0o600,
+            )
         };
         if file < 0 {
             return Err(io::Error::last_os_error());
@@ -143,14 +147,20 @@ impl Recorder {
             let count = (WINDOW_LEN - inside).min(rest.len() - written);
             // SAFETY: `inside + count` is at most the window's length, and `count` bytes remain in `rest`.
             unsafe {
-                std::ptr::copy_nonoverlapping(rest.as_ptr().add(written), self.window.add(inside), count);
+                std::ptr::copy_nonoverlapping(
+                    rest.as_ptr().add(written),
+                    self.window.add(inside),
+                    count,
+                );
             }
             written += count;
             self.end += count;
         }
         rest.clear();
         self.scratch = rest;
-        self.header.long(layout::COMMITTED).store(self.end as u64, Ordering::Release);
+        self.header
+            .long(layout::COMMITTED)
+            .store(self.end as u64, Ordering::Release);
     }
 
     /// Makes the window hold `end`.
@@ -195,7 +205,11 @@ impl Recorder {
 fn allocate(file: libc::c_int, at: usize, len: usize) -> io::Result<()> {
     // SAFETY: a plain system call on a descriptor we own.
     let code = unsafe { libc::posix_fallocate(file, at as libc::off_t, len as libc::off_t) };
-    if code == 0 { Ok(()) } else { Err(io::Error::from_raw_os_error(code)) }
+    if code == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::from_raw_os_error(code))
+    }
 }
 
 fn map(file: libc::c_int, at: usize, len: usize) -> io::Result<*mut u8> {
@@ -210,7 +224,11 @@ fn map(file: libc::c_int, at: usize, len: usize) -> io::Result<*mut u8> {
             at as libc::off_t,
         )
     };
-    if base == libc::MAP_FAILED { Err(io::Error::last_os_error()) } else { Ok(base.cast()) }
+    if base == libc::MAP_FAILED {
+        Err(io::Error::last_os_error())
+    } else {
+        Ok(base.cast())
+    }
 }
 
 #[cfg(test)]
@@ -231,7 +249,11 @@ mod tests {
         }
         let read = Profile::read(&std::fs::read(&path).unwrap()).unwrap();
         assert_eq!(read.records.len(), 4);
-        assert!(read.records.iter().all(|record| *record == Record::Text(long.clone())));
+        assert!(
+            read.records
+                .iter()
+                .all(|record| *record == Record::Text(long.clone()))
+        );
     }
 
     #[test]
@@ -241,7 +263,10 @@ mod tests {
         let mut recorder = Recorder::create(&path).unwrap();
         recorder.append(&Record::Text("one".to_owned()));
         recorder.trim();
-        assert_eq!(std::fs::metadata(&path).unwrap().len(), layout::HEADER_LEN as u64 + 11);
+        assert_eq!(
+            std::fs::metadata(&path).unwrap().len(),
+            layout::HEADER_LEN as u64 + 11
+        );
         recorder.append(&Record::Text("two".to_owned()));
         let read = Profile::read(&std::fs::read(&path).unwrap()).unwrap();
         assert_eq!(read.records.len(), 2);

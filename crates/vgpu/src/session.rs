@@ -45,7 +45,11 @@ static FORKED: AtomicBool = AtomicBool::new(false);
 /// The session of this process, if it has one.
 pub(crate) fn session() -> Option<&'static Session> {
     let session = SESSION.get()?;
-    if FORKED.load(Ordering::Relaxed) && session.has_any_context() { None } else { Some(session) }
+    if FORKED.load(Ordering::Relaxed) && session.has_any_context() {
+        None
+    } else {
+        Some(session)
+    }
 }
 
 /// Whether this is a forked child of a process that had used the device.
@@ -58,15 +62,28 @@ pub(crate) fn attach(path: &Path) -> Result<(), String> {
     if SESSION.get().is_some() {
         return Ok(());
     }
-    let text = std::fs::read(path).map_err(|error| format!("the settings `{}` cannot be read: {error}", path.display()))?;
-    let settings: RunSettings = serde_json::from_slice(&text)
-        .map_err(|error| format!("the settings `{}` are not understood: {error}", path.display()))?;
-    let file = settings.run_dir.join(format!("{}.oomprofile", std::process::id()));
-    let recorder = Recorder::create(&file)
-        .map_err(|error| format!("the profile `{}` cannot be created: {error}", file.display()))?;
+    let text = std::fs::read(path)
+        .map_err(|error| format!("the settings `{}` cannot be read: {error}", path.display()))?;
+    let settings: RunSettings = serde_json::from_slice(&text).map_err(|error| {
+        format!(
+            "the settings `{}` are not understood: {error}",
+            path.display()
+        )
+    })?;
+    let file = settings
+        .run_dir
+        .join(format!("{}.oomprofile", std::process::id()));
+    let recorder = Recorder::create(&file).map_err(|error| {
+        format!(
+            "the profile `{}` cannot be created: {error}",
+            file.display()
+        )
+    })?;
     let session = Session::new(settings, recorder);
     let settings_json = String::from_utf8_lossy(&text);
-    session.note(&format!(r#"{{"kind":"settings","settings":{settings_json}}}"#));
+    session.note(&format!(
+        r#"{{"kind":"settings","settings":{settings_json}}}"#
+    ));
     if SESSION.set(session).is_ok() {
         // SAFETY: the handler only touches atomics, a try-lock and one mmap.
         unsafe { libc::pthread_atfork(None, None, Some(after_fork_in_child)) };
@@ -93,16 +110,26 @@ impl Session {
         let devices = settings.device_count as usize;
         let total = settings.device.total_bytes;
         // Expandable segments reserve 9/8 of the card for each stream and size class, on each device.
-        let needed = total.saturating_mul(10).saturating_mul(devices.max(1) as u64).min(1 << 46);
+        let needed = total
+            .saturating_mul(10)
+            .saturating_mul(devices.max(1) as u64)
+            .min(1 << 46);
         let arena = Arena::reserve(needed);
         let header = recorder.header();
-        header.counter(counter::USED).store(settings.reserved_by_others_bytes, Ordering::Relaxed);
+        header
+            .counter(counter::USED)
+            .store(settings.reserved_by_others_bytes, Ordering::Relaxed);
         Self {
             header,
             registry: Registry::default(),
             start: Instant::now(),
             recorder: Mutex::new(recorder),
-            memory: Mutex::new(Memory::new(arena, devices, total, settings.reserved_by_others_bytes)),
+            memory: Mutex::new(Memory::new(
+                arena,
+                devices,
+                total,
+                settings.reserved_by_others_bytes,
+            )),
             interned: Mutex::default(),
             contexts: (0..devices).map(|_| AtomicBool::new(false)).collect(),
             visible: OnceLock::new(),
@@ -134,7 +161,10 @@ impl Session {
 
     /// Appends a JSON object.
     pub(crate) fn note(&self, json: &str) {
-        self.record(&Record::Note { nanos: self.nanos(), json: json.to_owned() });
+        self.record(&Record::Note {
+            nanos: self.nanos(),
+            json: json.to_owned(),
+        });
     }
 
     /// Trims the file of the profile.
@@ -153,17 +183,23 @@ impl Session {
     }
 
     fn has_any_context(&self) -> bool {
-        self.contexts.iter().any(|context| context.load(Ordering::Relaxed))
+        self.contexts
+            .iter()
+            .any(|context| context.load(Ordering::Relaxed))
     }
 
     /// Whether the device has a context.
     pub(crate) fn has_context(&self, device: usize) -> bool {
-        self.contexts.get(device).is_some_and(|context| context.load(Ordering::Relaxed))
+        self.contexts
+            .get(device)
+            .is_some_and(|context| context.load(Ordering::Relaxed))
     }
 
     /// Makes the context of a device if it has none; it takes memory.
     pub(crate) fn ensure_context(&self, device: usize) {
-        let Some(context) = self.contexts.get(device) else { return };
+        let Some(context) = self.contexts.get(device) else {
+            return;
+        };
         if !context.load(Ordering::Relaxed) && !context.swap(true, Ordering::Relaxed) {
             let mut memory = self.memory();
             memory.charge(device, self.settings.context_bytes.likely);
@@ -174,8 +210,12 @@ impl Session {
     }
 
     fn count_used(&self, used: u64) {
-        self.header.counter(counter::USED).store(used, Ordering::Relaxed);
-        self.header.counter(counter::PEAK_USED).fetch_max(used, Ordering::Relaxed);
+        self.header
+            .counter(counter::USED)
+            .store(used, Ordering::Relaxed);
+        self.header
+            .counter(counter::PEAK_USED)
+            .fetch_max(used, Ordering::Relaxed);
     }
 
     /// Records what the driver did with memory.
@@ -207,7 +247,11 @@ impl Session {
     /// The text of an id; empty for 0.
     pub(crate) fn text_of(&self, id: u32) -> String {
         let interned = lock(&self.interned);
-        interned.texts.iter().find(|(_, known)| **known == id).map_or_else(String::new, |(text, _)| text.clone())
+        interned
+            .texts
+            .iter()
+            .find(|(_, known)| **known == id)
+            .map_or_else(String::new, |(text, _)| text.clone())
     }
 
     /// The id of a source line.
@@ -215,10 +259,17 @@ impl Session {
         let (file, function) = (self.text(file), self.text(function));
         let mut interned = lock(&self.interned);
         let next = interned.sites.len() as u32 + 1;
-        *interned.sites.entry((file, line, function)).or_insert_with(|| {
-            self.record(&Record::Site { file, line, function });
-            next
-        })
+        *interned
+            .sites
+            .entry((file, line, function))
+            .or_insert_with(|| {
+                self.record(&Record::Site {
+                    file,
+                    line,
+                    function,
+                });
+                next
+            })
     }
 
     /// The id of a module.
@@ -239,7 +290,11 @@ impl Session {
             && block.touched & bit == 0
         {
             block.touched |= bit;
-            self.record(&Record::Touch { nanos: self.nanos(), address, touch });
+            self.record(&Record::Touch {
+                nanos: self.nanos(),
+                address,
+                touch,
+            });
         }
     }
 
@@ -263,7 +318,9 @@ impl Session {
     /// Records that the host read `size` unknown bytes and was given `given`.
     pub(crate) fn unknown_read(&self, address: u64, size: u64, given: u64, origin: u32) {
         let [site, module, phase, step] = self.header.state();
-        self.header.counter(counter::UNKNOWN_READS).fetch_add(1, Ordering::Relaxed);
+        self.header
+            .counter(counter::UNKNOWN_READS)
+            .fetch_add(1, Ordering::Relaxed);
         self.record(&Record::UnknownRead(UnknownRead {
             nanos: self.nanos(),
             address,

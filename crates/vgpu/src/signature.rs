@@ -5,6 +5,14 @@ use std::ffi::c_void;
 /// Elements per list in the argument of PyTorch's multi-tensor kernels, by number of lists.
 const LIST_LENGTHS: [usize; 5] = [110, 64, 48, 36, 30];
 
+/// Where the address of a reduction's input can lie in its argument, in words: the operation and its identity, whose
+/// sizes vary, come before 972 bytes of sizes and index calculators. Parts of the calculators are never initialized, so
+/// nothing before may be taken for an address.
+const REDUCTION_INPUT: std::ops::Range<usize> = 122..138;
+/// Words from the input's address to the start of the number in the upper half of the last one, and what is between:
+/// two outputs, three scratch addresses, an index, two flags and the number of outputs.
+const REDUCTION_TAIL: usize = 7;
+
 /// What one parameter is, as far as it matters for what the kernel writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Parameter {
@@ -18,6 +26,8 @@ pub(crate) enum Parameter {
     Tensor,
     /// The lists of addresses of a multi-tensor kernel: number of lists.
     TensorLists(usize),
+    /// `ReduceOp`: sizes and index calculators, then the address of the input, then that of the output.
+    Reduction,
     /// Anything else: numbers, functors.
     Other,
 }
@@ -27,18 +37,38 @@ impl Parameter {
         let plain = text.trim();
         if let Some(pointee) = plain.strip_suffix('*') {
             let pointee = pointee.trim();
-            return if pointee.ends_with("const") || pointee.starts_with("const ") { Self::ConstPointer } else { Self::Pointer };
+            return if pointee.ends_with("const") || pointee.starts_with("const ") {
+                Self::ConstPointer
+            } else {
+                Self::Pointer
+            };
+        }
+        if plain.starts_with("at::native::ReduceOp<") {
+            return Self::Reduction;
         }
         if plain.contains("array<char*") || plain.contains("Array<char*") {
             return Self::PointerArray;
         }
-        if let Some(list) = plain.split_once("TensorListMetadata<").or_else(|| plain.split_once("TensorListScalarListMetadata<"))
+        if let Some(list) = plain
+            .split_once("TensorListMetadata<")
+            .or_else(|| plain.split_once("TensorListScalarListMetadata<"))
         {
-            let lists = list.1.rsplit([',', '<']).find_map(|part| part.trim_end_matches(['>', ' ', 'u', 'l']).trim().parse().ok());
-            return lists.filter(|lists| (1..=LIST_LENGTHS.len()).contains(lists)).map_or(Self::Other, Self::TensorLists);
+            let lists = list.1.rsplit([',', '<']).find_map(|part| {
+                part.trim_end_matches(['>', ' ', 'u', 'l'])
+                    .trim()
+                    .parse()
+                    .ok()
+            });
+            return lists
+                .filter(|lists| (1..=LIST_LENGTHS.len()).contains(lists))
+                .map_or(Self::Other, Self::TensorLists);
         }
         if plain.contains("TensorInfo<") || plain.contains("TensorAccessor") {
-            return if plain.contains("TensorInfo<") && plain.contains(" const,") { Self::Other } else { Self::Tensor };
+            return if plain.contains("TensorInfo<") && plain.contains(" const,") {
+                Self::Other
+            } else {
+                Self::Tensor
+            };
         }
         Self::Other
     }
@@ -48,20 +78,41 @@ impl Parameter {
         !matches!(self, Self::ConstPointer | Self::Other)
     }
 
-    /// Calls `f` with each pointer in the argument that may be written through.
+    /// Calls `f` with each address in the argument that may be written through; `is_device` tells addresses of device
+    /// memory from other words.
     ///
     /// # Safety
     /// `argument` must point to a value of this parameter's type.
-    pub(crate) unsafe fn for_each_pointer(self, argument: *const c_void, mut f: impl FnMut(u64)) {
+    pub(crate) unsafe fn for_each_output(
+        self,
+        argument: *const c_void,
+        is_device: impl Fn(u64) -> bool,
+        mut f: impl FnMut(u64),
+    ) {
+        // SAFETY: every type holds at least the words that are asked of it below; a reduction's argument lies in its
+        // caller's frame, which reaches beyond the last word looked at.
+        let word = |index: usize| unsafe { argument.cast::<u64>().add(index).read_unaligned() };
         let words = match self {
             Self::ConstPointer | Self::Other => 0,
             Self::Pointer | Self::PointerArray | Self::Tensor => 1,
             Self::TensorLists(lists) => lists * LIST_LENGTHS[lists - 1],
+            Self::Reduction => {
+                let input = REDUCTION_INPUT.into_iter().find(|input| {
+                    let n_outputs = word(input + REDUCTION_TAIL) >> 32;
+                    is_device(word(*input))
+                        && is_device(word(input + 1))
+                        && (1..=2).contains(&n_outputs)
+                });
+                let outputs = input
+                    .into_iter()
+                    .flat_map(|input| [word(input + 1), word(input + 2)]);
+                return outputs.filter(|output| is_device(*output)).for_each(f);
+            }
         };
-        for index in 0..words {
-            // SAFETY: each of these types holds at least `words` pointers from its start.
-            f(unsafe { argument.cast::<u64>().add(index).read_unaligned() });
-        }
+        (0..words)
+            .map(word)
+            .filter(|word| is_device(*word))
+            .for_each(&mut f);
     }
 }
 
@@ -78,7 +129,9 @@ pub(crate) struct Signature {
 impl Signature {
     /// Reads a mangled name; one that is not C++ has no parameters.
     pub(crate) fn demangle(mangled: &str) -> Self {
-        let text = cpp_demangle::Symbol::new(mangled).ok().and_then(|symbol| symbol.demangle().ok());
+        let text = cpp_demangle::Symbol::new(mangled)
+            .ok()
+            .and_then(|symbol| symbol.demangle().ok());
         Self::parse(text.as_deref().unwrap_or(mangled))
     }
 
@@ -87,10 +140,22 @@ impl Signature {
         let texts = split_at_commas(parameters);
         let fill_of = texts
             .get(1)
-            .and_then(|functor| functor.strip_prefix("at::native::FillFunctor<")?.strip_suffix('>'))
-            .filter(|_| texts.get(2).is_some_and(|data| Parameter::of(data) == Parameter::PointerArray))
+            .and_then(|functor| {
+                functor
+                    .strip_prefix("at::native::FillFunctor<")?
+                    .strip_suffix('>')
+            })
+            .filter(|_| {
+                texts
+                    .get(2)
+                    .is_some_and(|data| Parameter::of(data) == Parameter::PointerArray)
+            })
             .map(|element| element.trim().to_owned());
-        Self { name: name.to_owned(), parameters: texts.iter().map(|text| Parameter::of(text)).collect(), fill_of }
+        Self {
+            name: name.to_owned(),
+            parameters: texts.iter().map(|text| Parameter::of(text)).collect(),
+            fill_of,
+        }
     }
 
     pub(crate) fn parameters(&self) -> &[Parameter] {
@@ -113,11 +178,18 @@ impl Signature {
     /// A name for people: the function, and the operation that it was instantiated for when that is part of it.
     pub(crate) fn short_name(&self) -> String {
         let before_arguments = self.name.split('<').next().unwrap_or_default();
-        let function = before_arguments.rsplit([':', ' ']).next().unwrap_or_default();
+        let function = before_arguments
+            .rsplit([':', ' '])
+            .next()
+            .unwrap_or_default();
         let operation = self
             .name
             .split(|c: char| !(c.is_alphanumeric() || c == '_'))
-            .find(|word| word.ends_with("_kernel_cuda") || word.ends_with("_kernel_impl") || word.ends_with("Functor"));
+            .find(|word| {
+                word.ends_with("_kernel_cuda")
+                    || word.ends_with("_kernel_impl")
+                    || word.ends_with("Functor")
+            });
         match operation {
             _ if function.is_empty() => "an unnamed kernel".to_owned(),
             Some(operation) if operation != function => format!("{function} ({operation})"),
@@ -163,7 +235,9 @@ fn split_at_commas(parameters: &str) -> Vec<&str> {
 
 #[cfg(test)]
 mod tests {
-    use super::Parameter::{ConstPointer, Other, Pointer, PointerArray, Tensor, TensorLists};
+    use super::Parameter::{
+        ConstPointer, Other, Pointer, PointerArray, Reduction, Tensor, TensorLists,
+    };
     use super::*;
 
     fn check(text: &str, expected: &[Parameter]) {
@@ -174,11 +248,26 @@ mod tests {
     fn parameters_follow_from_their_types() {
         check("void f()", &[]);
         check("plain_c_kernel", &[]);
-        check("void k<float>(float*, float const*, int)", &[Pointer, ConstPointer, Other]);
-        check("void k<4, F<int>, std::array<char*, 3ul> >(int, F<int>, std::array<char*, 3ul>)", &[Other, Other, PointerArray]);
-        check("void k<g(at::TensorIterator&)::{lambda(int, int)#1}>(int, g(at::TensorIterator&)::{lambda(int, int)#1})", &[Other, Other]);
-        check("void k(at::cuda::detail::TensorInfo<float, unsigned int>, at::cuda::detail::TensorInfo<float const, unsigned int>)", &[Tensor, Other]);
-        check("void k<M, F>(at::native::(anonymous namespace)::TensorListMetadata<2>, F)", &[TensorLists(2), Other]);
+        check(
+            "void k<float>(float*, float const*, int)",
+            &[Pointer, ConstPointer, Other],
+        );
+        check(
+            "void k<4, F<int>, std::array<char*, 3ul> >(int, F<int>, std::array<char*, 3ul>)",
+            &[Other, Other, PointerArray],
+        );
+        check(
+            "void k<g(at::TensorIterator&)::{lambda(int, int)#1}>(int, g(at::TensorIterator&)::{lambda(int, int)#1})",
+            &[Other, Other],
+        );
+        check(
+            "void k(at::cuda::detail::TensorInfo<float, unsigned int>, at::cuda::detail::TensorInfo<float const, unsigned int>)",
+            &[Tensor, Other],
+        );
+        check(
+            "void k<M, F>(at::native::(anonymous namespace)::TensorListMetadata<2>, F)",
+            &[TensorLists(2), Other],
+        );
     }
 
     #[test]
@@ -195,7 +284,10 @@ mod tests {
         assert_eq!(fill("c10::complex<double>"), Some(16));
         assert_eq!(fill("c10::Float8_e4m3fn"), Some(1));
         assert_eq!(fill("something::New"), None);
-        assert_eq!(Signature::parse("void k(int, float, std::array<char*, 1ul>)").fill_element_len(), None);
+        assert_eq!(
+            Signature::parse("void k(int, float, std::array<char*, 1ul>)").fill_element_len(),
+            None
+        );
     }
 
     #[test]
@@ -204,13 +296,67 @@ mod tests {
             "_ZN2at6native29vectorized_elementwise_kernelILi4ENS0_11FillFunctorIhEESt5arrayIPcLm1EEEEviT0_T1_",
         );
         assert_eq!(signature.fill_element_len(), Some(1));
-        assert_eq!(signature.short_name(), "vectorized_elementwise_kernel (FillFunctor)");
+        assert_eq!(
+            signature.short_name(),
+            "vectorized_elementwise_kernel (FillFunctor)"
+        );
+    }
+
+    /// The addresses that count as outputs of an argument made of these words; those from 100 on are on the device.
+    fn outputs(parameter: Parameter, words: &[u64]) -> Vec<u64> {
+        let mut argument = [0; 256];
+        argument[..words.len()].copy_from_slice(words);
+        let mut found = Vec::new();
+        // SAFETY: the argument is longer than any parameter type.
+        unsafe {
+            parameter.for_each_output(
+                argument.as_ptr().cast(),
+                |word| word >= 100,
+                |output| found.push(output),
+            )
+        };
+        found
+    }
+
+    #[test]
+    fn outputs_are_the_addresses_that_may_be_written() {
+        assert_eq!(outputs(Pointer, &[100, 101]), [100]);
+        assert_eq!(outputs(ConstPointer, &[100, 101]), [0; 0]);
+        assert_eq!(outputs(PointerArray, &[100, 101]), [100]);
+        assert_eq!(
+            outputs(TensorLists(1), &[100, 101, 0, 102]),
+            [100, 101, 102]
+        );
+        // Stale addresses in front of the real ones, as the uninitialized parts of the argument hold them.
+        let reduction = |start: usize, n_outputs: u64| {
+            let mut words = vec![500; start];
+            words.extend([
+                100,
+                101,
+                if n_outputs == 2 { 102 } else { 0 },
+                0,
+                0,
+                0,
+                0,
+                n_outputs << 32 | 0x0100,
+            ]);
+            outputs(Reduction, &words)
+        };
+        assert_eq!(reduction(122, 1), [101]);
+        assert_eq!(reduction(123, 1), [101]);
+        assert_eq!(reduction(126, 2), [101, 102]);
+        assert_eq!(reduction(122, 9), [0; 0]);
     }
 
     #[test]
     fn names_for_people_say_the_operation() {
         let name = |text: &str| Signature::parse(text).short_name();
-        assert_eq!(name("void at::native::reduce_kernel<512, 1, at::native::ReduceOp<bool, at::native::func_wrapper_t<bool, at::native::and_kernel_cuda(at::TensorIterator&)::{lambda()#1}> > >(at::native::ReduceOp<bool>)"), "reduce_kernel (and_kernel_cuda)");
+        assert_eq!(
+            name(
+                "void at::native::reduce_kernel<512, 1, at::native::ReduceOp<bool, at::native::func_wrapper_t<bool, at::native::and_kernel_cuda(at::TensorIterator&)::{lambda()#1}> > >(at::native::ReduceOp<bool>)"
+            ),
+            "reduce_kernel (and_kernel_cuda)"
+        );
         assert_eq!(name("triton_poi_fused_add_0"), "triton_poi_fused_add_0");
         assert_eq!(name(""), "an unnamed kernel");
     }

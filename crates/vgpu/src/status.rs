@@ -122,7 +122,10 @@ mod tests {
     #[test]
     fn texts_are_those_of_cuda() {
         assert_eq!(CudaError::OUT_OF_MEMORY.text(), c"out of memory");
-        assert_eq!(CudaError::OUT_OF_MEMORY.name(), c"cudaErrorMemoryAllocation");
+        assert_eq!(
+            CudaError::OUT_OF_MEMORY.name(),
+            c"cudaErrorMemoryAllocation"
+        );
         assert_eq!(CudaError(12345).text(), c"unrecognized error code");
         assert_eq!(DriverError::NO_DEVICE.name(), Some(c"CUDA_ERROR_NO_DEVICE"));
         assert_eq!(DriverError(12345).name(), None);

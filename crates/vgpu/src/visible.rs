@@ -4,10 +4,14 @@
 ///
 /// `list` is the value of the variable, `None` when it is not set. Naming a device twice hides all of them.
 pub(crate) fn visible_devices(list: Option<&str>, count: u32) -> Vec<u32> {
-    let Some(list) = list else { return (0..count).collect() };
+    let Some(list) = list else {
+        return (0..count).collect();
+    };
     let mut visible = Vec::new();
     for entry in list.split(',') {
-        let Some(ordinal) = ordinal(entry.trim_start(), count) else { break };
+        let Some(ordinal) = ordinal(entry.trim_start(), count) else {
+            break;
+        };
         if visible.contains(&ordinal) {
             return Vec::new();
         }
@@ -22,8 +26,13 @@ fn ordinal(entry: &str, count: u32) -> Option<u32> {
         return matching.next().filter(|_| matching.next().is_none());
     }
     // The driver reads a number and stops at the first character that belongs to none.
-    let digits = entry.find(|c: char| !c.is_ascii_digit()).unwrap_or(entry.len());
-    entry[..digits].parse().ok().filter(|ordinal| *ordinal < count)
+    let digits = entry
+        .find(|c: char| !c.is_ascii_digit())
+        .unwrap_or(entry.len());
+    entry[..digits]
+        .parse()
+        .ok()
+        .filter(|ordinal| *ordinal < count)
 }
 
 /// The UUID of a device.
@@ -35,8 +44,18 @@ pub(crate) fn uuid(ordinal: u32) -> [u8; 16] {
 
 /// The UUID of a device as `nvidia-smi` writes it, without `GPU-`.
 pub(crate) fn uuid_text(ordinal: u32) -> String {
-    let hex: String = uuid(ordinal).iter().map(|byte| format!("{byte:02x}")).collect();
-    format!("{}-{}-{}-{}-{}", &hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..])
+    let hex: String = uuid(ordinal)
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect();
+    format!(
+        "{}-{}-{}-{}-{}",
+        &hex[..8],
+        &hex[8..12],
+        &hex[12..16],
+        &hex[16..20],
+        &hex[20..]
+    )
 }
 
 #[cfg(test)]

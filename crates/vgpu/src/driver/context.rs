@@ -23,20 +23,34 @@ fn handle(ordinal: usize) -> u64 {
 
 fn ordinal(context: u64) -> Result<usize, DriverError> {
     let n_devices = started()?.visible().len();
-    let index = context.checked_sub(FIRST).filter(|offset| offset % STEP == 0).ok_or(DriverError::INVALID_CONTEXT)? / STEP;
-    if (index as usize) < n_devices { Ok(index as usize) } else { Err(DriverError::INVALID_CONTEXT) }
+    let index = context
+        .checked_sub(FIRST)
+        .filter(|offset| offset % STEP == 0)
+        .ok_or(DriverError::INVALID_CONTEXT)?
+        / STEP;
+    if (index as usize) < n_devices {
+        Ok(index as usize)
+    } else {
+        Err(DriverError::INVALID_CONTEXT)
+    }
 }
 
 /// The number of the device whose context is current, if any is.
 fn current_ordinal() -> Result<Option<usize>, DriverError> {
-    let Current { session, ordinal, machine } = current()?;
+    let Current {
+        session,
+        ordinal,
+        machine,
+    } = current()?;
     Ok((!NONE.get() && session.has_context(machine)).then_some(ordinal))
 }
 
 fn make_current(context: Option<usize>) -> Result<(), DriverError> {
     NONE.set(context.is_none());
     if let Some(ordinal) = context {
-        let Current { session, machine, .. } = set_current(ordinal)?;
+        let Current {
+            session, machine, ..
+        } = set_current(ordinal)?;
         session.ensure_context(machine);
     }
     Ok(())
@@ -63,7 +77,11 @@ pub extern "C" fn cuDevicePrimaryCtxSetFlags_v2(device: c_int, _flags: c_uint) -
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cuDevicePrimaryCtxGetState(device: c_int, flags: *mut c_uint, active: *mut c_int) -> DriverError {
+pub unsafe extern "C" fn cuDevicePrimaryCtxGetState(
+    device: c_int,
+    flags: *mut c_uint,
+    active: *mut c_int,
+) -> DriverError {
     let found = of_argument(device).map(|current| current.session.has_context(current.machine));
     // SAFETY: as for the CUDA function.
     unsafe {
@@ -75,12 +93,23 @@ pub unsafe extern "C" fn cuDevicePrimaryCtxGetState(device: c_int, flags: *mut c
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuCtxGetCurrent(context: *mut u64) -> DriverError {
     // SAFETY: as for the CUDA function.
-    unsafe { give(context, current_ordinal().map(|ordinal| ordinal.map_or(0, handle))) }
+    unsafe {
+        give(
+            context,
+            current_ordinal().map(|ordinal| ordinal.map_or(0, handle)),
+        )
+    }
 }
 
 #[unsafe(no_mangle)]
 pub extern "C" fn cuCtxSetCurrent(context: u64) -> DriverError {
-    answer(|| make_current(if context == 0 { None } else { Some(ordinal(context)?) }))
+    answer(|| {
+        make_current(if context == 0 {
+            None
+        } else {
+            Some(ordinal(context)?)
+        })
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -117,7 +146,10 @@ pub extern "C" fn cuCtxSynchronize() -> DriverError {
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cuCtxGetStreamPriorityRange(least: *mut c_int, greatest: *mut c_int) -> DriverError {
+pub unsafe extern "C" fn cuCtxGetStreamPriorityRange(
+    least: *mut c_int,
+    greatest: *mut c_int,
+) -> DriverError {
     // SAFETY: as for the CUDA function.
     unsafe { crate::runtime::cudaDeviceGetStreamPriorityRange(least, greatest).into() }
 }
@@ -125,5 +157,10 @@ pub unsafe extern "C" fn cuCtxGetStreamPriorityRange(least: *mut c_int, greatest
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuCtxGetApiVersion(_context: u64, version: *mut c_uint) -> DriverError {
     // SAFETY: as for the CUDA function.
-    unsafe { give(version, started().map(|session| session.settings.cuda_version)) }
+    unsafe {
+        give(
+            version,
+            started().map(|session| session.settings.cuda_version),
+        )
+    }
 }

@@ -10,13 +10,24 @@ use crate::visible::uuid;
 
 #[unsafe(no_mangle)]
 pub extern "C" fn cuInit(flags: c_uint) -> DriverError {
-    answer(|| if flags == 0 { started().map(drop) } else { Err(DriverError::INVALID_VALUE) })
+    answer(|| {
+        if flags == 0 {
+            started().map(drop)
+        } else {
+            Err(DriverError::INVALID_VALUE)
+        }
+    })
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuDriverGetVersion(version: *mut c_int) -> DriverError {
     // SAFETY: as for the CUDA function.
-    unsafe { give(version, Ok(session().map_or(0, |session| session.settings.cuda_version as c_int))) }
+    unsafe {
+        give(
+            version,
+            Ok(session().map_or(0, |session| session.settings.cuda_version as c_int)),
+        )
+    }
 }
 
 #[unsafe(no_mangle)]
@@ -28,18 +39,29 @@ pub unsafe extern "C" fn cuDeviceGet(device: *mut c_int, ordinal: c_int) -> Driv
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuDeviceGetCount(count: *mut c_int) -> DriverError {
     // SAFETY: as for the CUDA function.
-    unsafe { give(count, started().map(|session| session.visible().len() as c_int)) }
+    unsafe {
+        give(
+            count,
+            started().map(|session| session.visible().len() as c_int),
+        )
+    }
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cuDeviceGetName(name: *mut c_char, len: c_int, device: c_int) -> DriverError {
+pub unsafe extern "C" fn cuDeviceGetName(
+    name: *mut c_char,
+    len: c_int,
+    device: c_int,
+) -> DriverError {
     answer(|| {
         let room = usize::try_from(len).unwrap_or(0);
         if name.is_null() || room == 0 {
             return Err(DriverError::INVALID_VALUE);
         }
         let found = of_argument(device);
-        let text = found.as_ref().map_or("", |current| current.session.settings.device.name.as_str());
+        let text = found
+            .as_ref()
+            .map_or("", |current| current.session.settings.device.name.as_str());
         let n_chars = text.len().min(room - 1);
         // SAFETY: the caller gives room for `len` characters, of which at most all are written.
         unsafe {
@@ -53,13 +75,23 @@ pub unsafe extern "C" fn cuDeviceGetName(name: *mut c_char, len: c_int, device: 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuDeviceTotalMem_v2(bytes: *mut usize, device: c_int) -> DriverError {
     // SAFETY: as for the CUDA function.
-    unsafe { give(bytes, of_argument(device).map(|c| c.session.settings.device.total_bytes as usize)) }
+    unsafe {
+        give(
+            bytes,
+            of_argument(device).map(|c| c.session.settings.device.total_bytes as usize),
+        )
+    }
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cuDeviceGetAttribute(value: *mut c_int, number: c_int, device: c_int) -> DriverError {
-    let found = of_argument(device)
-        .and_then(|c| attribute(c.session, c.machine as u32, number).ok_or(DriverError::INVALID_VALUE));
+pub unsafe extern "C" fn cuDeviceGetAttribute(
+    value: *mut c_int,
+    number: c_int,
+    device: c_int,
+) -> DriverError {
+    let found = of_argument(device).and_then(|c| {
+        attribute(c.session, c.machine as u32, number).ok_or(DriverError::INVALID_VALUE)
+    });
     // SAFETY: as for the CUDA function.
     unsafe { give(value, found) }
 }
@@ -67,7 +99,12 @@ pub unsafe extern "C" fn cuDeviceGetAttribute(value: *mut c_int, number: c_int, 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuDeviceGetUuid(id: *mut [u8; 16], device: c_int) -> DriverError {
     // SAFETY: as for the CUDA function.
-    unsafe { give(id, of_argument(device).map(|current| uuid(current.machine as u32))) }
+    unsafe {
+        give(
+            id,
+            of_argument(device).map(|current| uuid(current.machine as u32)),
+        )
+    }
 }
 
 #[unsafe(no_mangle)]
@@ -77,36 +114,59 @@ pub unsafe extern "C" fn cuDeviceGetUuid_v2(id: *mut [u8; 16], device: c_int) ->
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cuDeviceGetPCIBusId(id: *mut c_char, len: c_int, device: c_int) -> DriverError {
+pub unsafe extern "C" fn cuDeviceGetPCIBusId(
+    id: *mut c_char,
+    len: c_int,
+    device: c_int,
+) -> DriverError {
     // SAFETY: as for the CUDA function.
     unsafe { crate::runtime::cudaDeviceGetPCIBusId(id, len, device).into() }
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cuDeviceComputeCapability(major: *mut c_int, minor: *mut c_int, device: c_int) -> DriverError {
-    let capability = of_argument(device).map(|current| current.session.settings.device.compute_capability);
+pub unsafe extern "C" fn cuDeviceComputeCapability(
+    major: *mut c_int,
+    minor: *mut c_int,
+    device: c_int,
+) -> DriverError {
+    let capability =
+        of_argument(device).map(|current| current.session.settings.device.compute_capability);
     // SAFETY: as for the CUDA function.
     unsafe {
         let first = give(major, capability.map(|(major, _)| major as c_int));
         let second = give(minor, capability.map(|(_, minor)| minor as c_int));
-        if first == DriverError::SUCCESS { second } else { first }
+        if first == DriverError::SUCCESS {
+            second
+        } else {
+            first
+        }
     }
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cuDeviceCanAccessPeer(can: *mut c_int, device: c_int, peer: c_int) -> DriverError {
+pub unsafe extern "C" fn cuDeviceCanAccessPeer(
+    can: *mut c_int,
+    device: c_int,
+    peer: c_int,
+) -> DriverError {
     // SAFETY: as for the CUDA function.
     unsafe { give(can, of_argument(device).and(of_argument(peer)).map(|_| 0)) }
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cuGetErrorName(error: DriverError, text: *mut *const c_char) -> DriverError {
+pub unsafe extern "C" fn cuGetErrorName(
+    error: DriverError,
+    text: *mut *const c_char,
+) -> DriverError {
     // SAFETY: as for the CUDA function.
     unsafe { give_text(text, error.name()) }
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cuGetErrorString(error: DriverError, text: *mut *const c_char) -> DriverError {
+pub unsafe extern "C" fn cuGetErrorString(
+    error: DriverError,
+    text: *mut *const c_char,
+) -> DriverError {
     // SAFETY: as for the CUDA function.
     unsafe { give_text(text, error.name().map(|_| CudaError(error.0).text())) }
 }
@@ -116,5 +176,9 @@ pub unsafe extern "C" fn cuGetErrorString(error: DriverError, text: *mut *const 
 unsafe fn give_text(out: *mut *const c_char, text: Option<&'static CStr>) -> DriverError {
     // SAFETY: promised by the caller.
     unsafe { put(out, text.map_or(std::ptr::null(), CStr::as_ptr)) };
-    if out.is_null() || text.is_none() { DriverError::INVALID_VALUE } else { DriverError::SUCCESS }
+    if out.is_null() || text.is_none() {
+        DriverError::INVALID_VALUE
+    } else {
+        DriverError::SUCCESS
+    }
 }

@@ -11,8 +11,16 @@ use crate::status::{CudaError, DriverError, put};
 /// Variants by base name: the CUDA version that made a suffix the meaning of the plain name. Everything older than
 /// CUDA 12 is taken as given; a function that is not listed has `_v2` as its only other variant, or none.
 const VARIANTS: &[(&str, u32, &str)] = &[
-    ("cuStreamGetCaptureInfo", 12_030, "cuStreamGetCaptureInfo_v3"),
-    ("cuStreamGetCaptureInfo", 11_030, "cuStreamGetCaptureInfo_v2"),
+    (
+        "cuStreamGetCaptureInfo",
+        12_030,
+        "cuStreamGetCaptureInfo_v3",
+    ),
+    (
+        "cuStreamGetCaptureInfo",
+        11_030,
+        "cuStreamGetCaptureInfo_v2",
+    ),
     ("cuGetProcAddress", 12_000, "cuGetProcAddress_v2"),
     ("cuDeviceGetUuid", 11_040, "cuDeviceGetUuid_v2"),
     ("cuEventElapsedTime", 12_080, "cuEventElapsedTime_v2"),
@@ -33,10 +41,14 @@ fn entry_point(name: &str, version: u32) -> Option<*mut c_void> {
     if !name.starts_with("cu") {
         return None;
     }
-    let versioned = VARIANTS.iter().find(|(base, since, _)| *base == name && *since <= version);
+    let versioned = VARIANTS
+        .iter()
+        .find(|(base, since, _)| *base == name && *since <= version);
     versioned
         .and_then(|(_, _, symbol)| find(symbol))
-        .or_else(|| find(&format!("{name}_v2")).filter(|_| !VARIANTS.iter().any(|(base, ..)| *base == name)))
+        .or_else(|| {
+            find(&format!("{name}_v2")).filter(|_| !VARIANTS.iter().any(|(base, ..)| *base == name))
+        })
         .or_else(|| find(name))
 }
 
@@ -44,7 +56,12 @@ fn entry_point(name: &str, version: u32) -> Option<*mut c_void> {
 ///
 /// # Safety
 /// `name` must be null or a C string, the others null or valid.
-unsafe fn look_up(name: *const c_char, address: *mut *mut c_void, version: u32, result: *mut c_int) -> Result<(), DriverError> {
+unsafe fn look_up(
+    name: *const c_char,
+    address: *mut *mut c_void,
+    version: u32,
+    result: *mut c_int,
+) -> Result<(), DriverError> {
     let function = if name.is_null() {
         None
     } else {
@@ -76,7 +93,12 @@ pub unsafe extern "C" fn cuGetProcAddress_v2(
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cuGetProcAddress(name: *const c_char, address: *mut *mut c_void, version: c_int, _flags: u64) -> DriverError {
+pub unsafe extern "C" fn cuGetProcAddress(
+    name: *const c_char,
+    address: *mut *mut c_void,
+    version: c_int,
+    _flags: u64,
+) -> DriverError {
     // SAFETY: as for the CUDA function.
     answer(|| unsafe { look_up(name, address, version as u32, std::ptr::null_mut()) })
 }
@@ -112,7 +134,10 @@ pub unsafe extern "C" fn cudaGetDriverEntryPoint(
 
 /// Private tables of the driver are not imitated.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cuGetExportTable(table: *mut *const c_void, _id: *const c_void) -> DriverError {
+pub unsafe extern "C" fn cuGetExportTable(
+    table: *mut *const c_void,
+    _id: *const c_void,
+) -> DriverError {
     // SAFETY: as for the CUDA function.
     unsafe { put(table, std::ptr::null()) };
     DriverError::NOT_FOUND

@@ -4,7 +4,10 @@ use std::ffi::{c_int, c_uint, c_void};
 
 use super::answer::{answer, current, give};
 use crate::memory::Kind;
-use crate::runtime::{Current, Direction, allocate_host, copy_bytes, free_host, pointer_kind, register_host, set_bytes, unregister_host};
+use crate::runtime::{
+    Current, Direction, allocate_host, copy_bytes, free_host, pointer_kind, register_host,
+    set_bytes, unregister_host,
+};
 use crate::status::{CudaError, DriverError, put};
 
 #[unsafe(no_mangle)]
@@ -33,7 +36,11 @@ pub extern "C" fn cuMemFree_v2(address: u64) -> DriverError {
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cuMemAllocAsync(address: *mut u64, size: usize, stream: u64) -> DriverError {
+pub unsafe extern "C" fn cuMemAllocAsync(
+    address: *mut u64,
+    size: usize,
+    stream: u64,
+) -> DriverError {
     // SAFETY: as for the CUDA function.
     forgetting(|| unsafe { crate::runtime::cudaMallocAsync(address, size, stream) })
 }
@@ -50,20 +57,36 @@ pub unsafe extern "C" fn cuMemGetInfo_v2(free: *mut usize, total: *mut usize) ->
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cuMemGetAddressRange_v2(base: *mut u64, size: *mut usize, address: u64) -> DriverError {
+pub unsafe extern "C" fn cuMemGetAddressRange_v2(
+    base: *mut u64,
+    size: *mut usize,
+    address: u64,
+) -> DriverError {
     let found = current().and_then(|current| {
-        current.session.memory().range_of(address).filter(|(_, range)| range.kind != Kind::Reserved).ok_or(DriverError::NOT_FOUND)
+        current
+            .session
+            .memory()
+            .range_of(address)
+            .filter(|(_, range)| range.kind != Kind::Reserved)
+            .ok_or(DriverError::NOT_FOUND)
     });
     // SAFETY: as for the CUDA function; both may be null.
     unsafe {
         put(base, found.as_ref().map_or(0, |(start, _)| *start));
-        put(size, found.as_ref().map_or(0, |(_, range)| range.len as usize));
+        put(
+            size,
+            found.as_ref().map_or(0, |(_, range)| range.len as usize),
+        );
     }
     answer(|| found.map(drop))
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cuMemHostAlloc(address: *mut u64, size: usize, _flags: c_uint) -> DriverError {
+pub unsafe extern "C" fn cuMemHostAlloc(
+    address: *mut u64,
+    size: usize,
+    _flags: c_uint,
+) -> DriverError {
     let allocated = current().and_then(|current| Ok(allocate_host(current.session, size)?));
     // SAFETY: as for the CUDA function.
     unsafe { give(address, allocated) }
@@ -94,7 +117,9 @@ pub extern "C" fn cuMemHostUnregister(address: u64) -> DriverError {
 /// A side that is host memory must be valid for `len` bytes.
 unsafe fn copy(to: u64, from: u64, len: usize, direction: Direction) -> DriverError {
     answer(|| {
-        let Current { session, machine, .. } = current()?;
+        let Current {
+            session, machine, ..
+        } = current()?;
         session.ensure_context(machine);
         // SAFETY: promised by the caller.
         Ok(unsafe { copy_bytes(session, to, from, len as u64, direction)? })
@@ -128,7 +153,9 @@ copies! {
 
 fn set(to: u64, element: &[u8], count: usize) -> DriverError {
     answer(|| {
-        let Current { session, machine, .. } = current()?;
+        let Current {
+            session, machine, ..
+        } = current()?;
         session.ensure_context(machine);
         Ok(set_bytes(session, to, element, count as u64)?)
     })
@@ -158,14 +185,23 @@ sets! {
 
 /// Attributes of an address by number, as far as they can be told.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cuPointerGetAttribute(out: *mut c_void, attribute: c_int, address: u64) -> DriverError {
+pub unsafe extern "C" fn cuPointerGetAttribute(
+    out: *mut c_void,
+    attribute: c_int,
+    address: u64,
+) -> DriverError {
     if out.is_null() {
         return DriverError::INVALID_VALUE;
     }
     answer(|| {
         let Current { session, .. } = current()?;
         let (kind, machine) = pointer_kind(session, address);
-        let ordinal = machine.and_then(|machine| session.visible().iter().position(|visible| *visible as usize == machine));
+        let ordinal = machine.and_then(|machine| {
+            session
+                .visible()
+                .iter()
+                .position(|visible| *visible as usize == machine)
+        });
         let range = session.memory().range_of(address);
         // SAFETY: the caller gives room for the type of the attribute it names: 8 bytes for addresses and sizes,
         // 4 for enumerations, ordinals and booleans.
@@ -188,7 +224,11 @@ pub unsafe extern "C" fn cuPointerGetAttribute(out: *mut c_void, attribute: c_in
                     return Err(DriverError::NOT_SUPPORTED);
                 }
             }
-            if known { Ok(()) } else { Err(DriverError::INVALID_VALUE) }
+            if known {
+                Ok(())
+            } else {
+                Err(DriverError::INVALID_VALUE)
+            }
         }
     })
 }

@@ -25,13 +25,17 @@ struct Function {
 }
 
 fn load(module: *mut u64, image: *const c_void) -> DriverError {
-    let loaded = current().and_then(|Current { session, machine, .. }| {
-        if image.is_null() {
-            return Err(DriverError::INVALID_VALUE);
-        }
-        session.ensure_context(machine);
-        Ok(session.handles::<Module>().add(Module::default()))
-    });
+    let loaded = current().and_then(
+        |Current {
+             session, machine, ..
+         }| {
+            if image.is_null() {
+                return Err(DriverError::INVALID_VALUE);
+            }
+            session.ensure_context(machine);
+            Ok(session.handles::<Module>().add(Module::default()))
+        },
+    );
     // SAFETY: `module` is an output argument of a CUDA call.
     unsafe { give(module, loaded) }
 }
@@ -58,13 +62,23 @@ pub unsafe extern "C" fn cuModuleLoadDataEx(
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cuModuleLoadFatBinary(module: *mut u64, image: *const c_void) -> DriverError {
+pub unsafe extern "C" fn cuModuleLoadFatBinary(
+    module: *mut u64,
+    image: *const c_void,
+) -> DriverError {
     load(module, image)
 }
 
 #[unsafe(no_mangle)]
 pub extern "C" fn cuModuleUnload(module: u64) -> DriverError {
-    answer(|| current()?.session.handles::<Module>().remove(module).map(drop).ok_or(DriverError::INVALID_HANDLE))
+    answer(|| {
+        current()?
+            .session
+            .handles::<Module>()
+            .remove(module)
+            .map(drop)
+            .ok_or(DriverError::INVALID_HANDLE)
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -89,7 +103,11 @@ pub extern "C" fn cuLibraryUnload(library: u64) -> DriverError {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuLibraryGetModule(module: *mut u64, library: u64) -> DriverError {
     let found = current().and_then(|current| {
-        if current.session.handles::<Module>().has(library) { Ok(library) } else { Err(DriverError::INVALID_HANDLE) }
+        if current.session.handles::<Module>().has(library) {
+            Ok(library)
+        } else {
+            Err(DriverError::INVALID_HANDLE)
+        }
     });
     // SAFETY: as for the CUDA function.
     unsafe { give(module, found) }
@@ -99,11 +117,18 @@ pub unsafe extern "C" fn cuLibraryGetModule(module: *mut u64, library: u64) -> D
 fn lasting(name: &CStr) -> &'static CStr {
     static NAMES: Mutex<Option<HashMap<CString, &'static CStr>>> = Mutex::new(None);
     let mut names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
-    names.get_or_insert_default().entry(name.to_owned()).or_insert_with(|| Box::leak(name.to_owned().into_boxed_c_str()))
+    names
+        .get_or_insert_default()
+        .entry(name.to_owned())
+        .or_insert_with(|| Box::leak(name.to_owned().into_boxed_c_str()))
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cuModuleGetFunction(function: *mut u64, module: u64, name: *const c_char) -> DriverError {
+pub unsafe extern "C" fn cuModuleGetFunction(
+    function: *mut u64,
+    module: u64,
+    name: *const c_char,
+) -> DriverError {
     let found = current().and_then(|Current { session, .. }| {
         if name.is_null() {
             return Err(DriverError::INVALID_VALUE);
@@ -114,7 +139,10 @@ pub unsafe extern "C" fn cuModuleGetFunction(function: *mut u64, module: u64, na
             .handles::<Module>()
             .with(module, |loaded| {
                 *loaded.functions.entry(name.to_owned()).or_insert_with(|| {
-                    let new = session.handles::<Function>().add(Function { module, max_dynamic_shared: 49_152 });
+                    let new = session.handles::<Function>().add(Function {
+                        module,
+                        max_dynamic_shared: 49_152,
+                    });
                     register(new as usize, name);
                     new
                 })
@@ -126,7 +154,11 @@ pub unsafe extern "C" fn cuModuleGetFunction(function: *mut u64, module: u64, na
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cuLibraryGetKernel(kernel: *mut u64, library: u64, name: *const c_char) -> DriverError {
+pub unsafe extern "C" fn cuLibraryGetKernel(
+    kernel: *mut u64,
+    library: u64,
+    name: *const c_char,
+) -> DriverError {
     // SAFETY: as for the CUDA function.
     unsafe { cuModuleGetFunction(kernel, library, name) }
 }
@@ -134,7 +166,11 @@ pub unsafe extern "C" fn cuLibraryGetKernel(kernel: *mut u64, library: u64, name
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuKernelGetFunction(function: *mut u64, kernel: u64) -> DriverError {
     let found = current().and_then(|current| {
-        if current.session.handles::<Function>().has(kernel) { Ok(kernel) } else { Err(DriverError::INVALID_HANDLE) }
+        if current.session.handles::<Function>().has(kernel) {
+            Ok(kernel)
+        } else {
+            Err(DriverError::INVALID_HANDLE)
+        }
     });
     // SAFETY: as for the CUDA function.
     unsafe { give(function, found) }
@@ -143,7 +179,11 @@ pub unsafe extern "C" fn cuKernelGetFunction(function: *mut u64, kernel: u64) ->
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuFuncGetModule(module: *mut u64, function: u64) -> DriverError {
     let found = current().and_then(|current| {
-        current.session.handles::<Function>().with(function, |f| f.module).ok_or(DriverError::INVALID_HANDLE)
+        current
+            .session
+            .handles::<Function>()
+            .with(function, |f| f.module)
+            .ok_or(DriverError::INVALID_HANDLE)
     });
     // SAFETY: as for the CUDA function.
     unsafe { give(module, found) }
@@ -151,25 +191,39 @@ pub unsafe extern "C" fn cuFuncGetModule(module: *mut u64, function: u64) -> Dri
 
 /// A variable of a module: its size is not known, so it gets one granule of memory.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cuModuleGetGlobal_v2(address: *mut u64, size: *mut usize, module: u64, name: *const c_char) -> DriverError {
+pub unsafe extern "C" fn cuModuleGetGlobal_v2(
+    address: *mut u64,
+    size: *mut usize,
+    module: u64,
+    name: *const c_char,
+) -> DriverError {
     const SIZE: u64 = 512;
-    let found = current().and_then(|Current { session, machine, .. }| {
-        if name.is_null() {
-            return Err(DriverError::INVALID_VALUE);
-        }
-        // SAFETY: the caller passes a C string.
-        let name = unsafe { CStr::from_ptr(name) };
-        let known = session
-            .handles::<Module>()
-            .with(module, |loaded| loaded.globals.get(name).copied())
-            .ok_or(DriverError::INVALID_HANDLE)?;
-        if let Some(known) = known {
-            return Ok(known);
-        }
-        let (new, _) = session.memory().allocate(machine, SIZE, Kind::Malloc).map_err(|(refusal, _)| refusal)?;
-        session.handles::<Module>().with(module, |loaded| loaded.globals.insert(name.to_owned(), new));
-        Ok(new)
-    });
+    let found = current().and_then(
+        |Current {
+             session, machine, ..
+         }| {
+            if name.is_null() {
+                return Err(DriverError::INVALID_VALUE);
+            }
+            // SAFETY: the caller passes a C string.
+            let name = unsafe { CStr::from_ptr(name) };
+            let known = session
+                .handles::<Module>()
+                .with(module, |loaded| loaded.globals.get(name).copied())
+                .ok_or(DriverError::INVALID_HANDLE)?;
+            if let Some(known) = known {
+                return Ok(known);
+            }
+            let (new, _) = session
+                .memory()
+                .allocate(machine, SIZE, Kind::Malloc)
+                .map_err(|(refusal, _)| refusal)?;
+            session
+                .handles::<Module>()
+                .with(module, |loaded| loaded.globals.insert(name.to_owned(), new));
+            Ok(new)
+        },
+    );
     // SAFETY: as for the CUDA function; both may be null.
     unsafe {
         put(size, if found.is_ok() { SIZE as usize } else { 0 });
@@ -181,8 +235,10 @@ pub unsafe extern "C" fn cuModuleGetGlobal_v2(address: *mut u64, size: *mut usiz
 /// Attributes of a function by number.
 fn function_attribute(attribute: c_int, function: u64) -> Result<c_int, DriverError> {
     let session = current()?.session;
-    let max_dynamic_shared =
-        session.handles::<Function>().with(function, |f| f.max_dynamic_shared).ok_or(DriverError::INVALID_HANDLE)?;
+    let max_dynamic_shared = session
+        .handles::<Function>()
+        .with(function, |f| f.max_dynamic_shared)
+        .ok_or(DriverError::INVALID_HANDLE)?;
     Ok(match attribute {
         0 => 1024,
         1..=3 | 7 => 0,
@@ -196,13 +252,22 @@ fn function_attribute(attribute: c_int, function: u64) -> Result<c_int, DriverEr
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cuFuncGetAttribute(value: *mut c_int, attribute: c_int, function: u64) -> DriverError {
+pub unsafe extern "C" fn cuFuncGetAttribute(
+    value: *mut c_int,
+    attribute: c_int,
+    function: u64,
+) -> DriverError {
     // SAFETY: as for the CUDA function.
     unsafe { give(value, function_attribute(attribute, function)) }
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cuKernelGetAttribute(value: *mut c_int, attribute: c_int, kernel: u64, _device: c_int) -> DriverError {
+pub unsafe extern "C" fn cuKernelGetAttribute(
+    value: *mut c_int,
+    attribute: c_int,
+    kernel: u64,
+    _device: c_int,
+) -> DriverError {
     // SAFETY: as for the CUDA function.
     unsafe { give(value, function_attribute(attribute, kernel)) }
 }
@@ -227,7 +292,12 @@ pub extern "C" fn cuFuncSetAttribute(function: u64, attribute: c_int, value: c_i
 }
 
 #[unsafe(no_mangle)]
-pub extern "C" fn cuKernelSetAttribute(attribute: c_int, value: c_int, kernel: u64, _device: c_int) -> DriverError {
+pub extern "C" fn cuKernelSetAttribute(
+    attribute: c_int,
+    value: c_int,
+    kernel: u64,
+    _device: c_int,
+) -> DriverError {
     cuFuncSetAttribute(kernel, attribute, value)
 }
 
@@ -235,7 +305,11 @@ pub extern "C" fn cuKernelSetAttribute(attribute: c_int, value: c_int, kernel: u
 pub extern "C" fn cuFuncSetCacheConfig(function: u64, _config: c_int) -> DriverError {
     answer(|| {
         let known = current()?.session.handles::<Function>().has(function);
-        if known { Ok(()) } else { Err(DriverError::INVALID_HANDLE) }
+        if known {
+            Ok(())
+        } else {
+            Err(DriverError::INVALID_HANDLE)
+        }
     })
 }
 
@@ -246,7 +320,13 @@ pub unsafe extern "C" fn cuOccupancyMaxActiveBlocksPerMultiprocessor(
     block_threads: c_int,
     shared_bytes: usize,
 ) -> DriverError {
-    let found = current().and_then(|c| Ok(blocks_per_multiprocessor(c.session, block_threads, shared_bytes)?));
+    let found = current().and_then(|c| {
+        Ok(blocks_per_multiprocessor(
+            c.session,
+            block_threads,
+            shared_bytes,
+        )?)
+    });
     // SAFETY: as for the CUDA function.
     unsafe { give(blocks, found) }
 }
@@ -255,7 +335,9 @@ pub unsafe extern "C" fn cuOccupancyMaxActiveBlocksPerMultiprocessor(
 /// As for `cuLaunchKernel`.
 unsafe fn launch(function: u64, stream: u64, arguments: *const *const c_void) -> DriverError {
     answer(|| {
-        let Current { session, machine, .. } = current()?;
+        let Current {
+            session, machine, ..
+        } = current()?;
         session.ensure_context(machine);
         let known = session.handles::<Function>().has(function) && is_stream(session, stream);
         if !known {

@@ -12,7 +12,11 @@ pub unsafe extern "C" fn cuStreamCreate(stream: *mut u64, flags: c_uint) -> Driv
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cuStreamCreateWithPriority(stream: *mut u64, flags: c_uint, priority: c_int) -> DriverError {
+pub unsafe extern "C" fn cuStreamCreateWithPriority(
+    stream: *mut u64,
+    flags: c_uint,
+    priority: c_int,
+) -> DriverError {
     // SAFETY: as for the CUDA function.
     unsafe { rt::cudaStreamCreateWithPriority(stream, flags, priority).into() }
 }
@@ -53,7 +57,10 @@ pub unsafe extern "C" fn cuStreamGetCaptureInfo_v2(
     n_dependencies: *mut usize,
 ) -> DriverError {
     // SAFETY: as for the CUDA function.
-    unsafe { rt::cudaStreamGetCaptureInfo_v2(stream, status, id, graph, dependencies, n_dependencies).into() }
+    unsafe {
+        rt::cudaStreamGetCaptureInfo_v2(stream, status, id, graph, dependencies, n_dependencies)
+            .into()
+    }
 }
 
 #[unsafe(no_mangle)]

@@ -47,13 +47,22 @@ impl Direction {
 ///
 /// # Safety
 /// A side that is host memory must be valid for `len` bytes.
-pub(crate) unsafe fn copy_bytes(session: &Session, to: u64, from: u64, len: u64, direction: Direction) -> Result<(), CudaError> {
+pub(crate) unsafe fn copy_bytes(
+    session: &Session,
+    to: u64,
+    from: u64,
+    len: u64,
+    direction: Direction,
+) -> Result<(), CudaError> {
     if len == 0 {
         return Ok(());
     }
     let (from_device, to_device) = {
         let memory = session.memory();
-        let sides = [(from, memory.arena.contains(from)), (to, memory.arena.contains(to))];
+        let sides = [
+            (from, memory.arena.contains(from)),
+            (to, memory.arena.contains(to)),
+        ];
         for (address, on_device) in sides {
             if on_device && !memory.is_memory(address, len) {
                 return Err(CudaError::INVALID_VALUE);
@@ -87,13 +96,18 @@ pub(crate) unsafe fn copy_bytes(session: &Session, to: u64, from: u64, len: u64,
 /// # Safety
 /// `from` must be valid for `len` bytes.
 unsafe fn host_to_device(session: &Session, to: u64, from: u64, len: u64) {
-    session.header.counter(counter::HOST_TO_DEVICE).fetch_add(len, Ordering::Relaxed);
+    session
+        .header
+        .counter(counter::HOST_TO_DEVICE)
+        .fetch_add(len, Ordering::Relaxed);
     let origin = session.text("a large copy from the host");
     let mut memory = session.memory();
     session.touch(&mut memory, to, Touch::HostToDevice);
     if len <= SMALL {
         // SAFETY: promised by the caller.
-        memory.contents.write(to, unsafe { std::slice::from_raw_parts(from as *const u8, len as usize) });
+        memory.contents.write(to, unsafe {
+            std::slice::from_raw_parts(from as *const u8, len as usize)
+        });
     } else {
         memory.contents.forget(to, len);
         if let Some((_, block)) = memory.block_of(to) {
@@ -114,11 +128,18 @@ fn device_to_device(session: &Session, to: u64, from: u64, len: u64) {
 /// # Safety
 /// `to` must be valid for writing `len` bytes.
 unsafe fn device_to_host(session: &Session, to: u64, from: u64, len: u64) {
-    session.header.counter(counter::DEVICE_TO_HOST).fetch_add(len, Ordering::Relaxed);
+    session
+        .header
+        .counter(counter::DEVICE_TO_HOST)
+        .fetch_add(len, Ordering::Relaxed);
     let mut memory = session.memory();
     let origin = memory.origin(from);
     let unknown = memory.contents.unknown(from, len);
-    let assumed = if unknown > 0 { assumed_byte(&session.text_of(origin)) } else { 0 };
+    let assumed = if unknown > 0 {
+        assumed_byte(&session.text_of(origin))
+    } else {
+        0
+    };
     if unknown > 0 && len > SMALL {
         drop(memory);
         // SAFETY: promised by the caller.
@@ -162,8 +183,15 @@ unsafe fn zero_lazily(to: *mut u8, len: usize) {
 }
 
 /// Sets `count` elements of `element` bytes.
-pub(crate) fn set_bytes(session: &Session, to: u64, element: &[u8], count: u64) -> Result<(), CudaError> {
-    let len = count.checked_mul(element.len() as u64).ok_or(CudaError::INVALID_VALUE)?;
+pub(crate) fn set_bytes(
+    session: &Session,
+    to: u64,
+    element: &[u8],
+    count: u64,
+) -> Result<(), CudaError> {
+    let len = count
+        .checked_mul(element.len() as u64)
+        .ok_or(CudaError::INVALID_VALUE)?;
     if len == 0 {
         return Ok(());
     }
@@ -171,12 +199,18 @@ pub(crate) fn set_bytes(session: &Session, to: u64, element: &[u8], count: u64) 
     if !memory.is_memory(to, len) {
         return Err(CudaError::INVALID_VALUE);
     }
-    memory.contents.fill(to, len, Pattern::new(element).ok_or(CudaError::INVALID_VALUE)?);
+    memory.contents.fill(
+        to,
+        len,
+        Pattern::new(element).ok_or(CudaError::INVALID_VALUE)?,
+    );
     Ok(())
 }
 
 fn ready() -> Result<&'static Session, CudaError> {
-    let Current { session, machine, .. } = current()?;
+    let Current {
+        session, machine, ..
+    } = current()?;
     session.ensure_context(machine);
     Ok(session)
 }
@@ -188,13 +222,25 @@ pub unsafe extern "C" fn cudaMemcpy(to: u64, from: u64, len: usize, kind: c_int)
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cudaMemcpyAsync(to: u64, from: u64, len: usize, kind: c_int, _stream: u64) -> CudaError {
+pub unsafe extern "C" fn cudaMemcpyAsync(
+    to: u64,
+    from: u64,
+    len: usize,
+    kind: c_int,
+    _stream: u64,
+) -> CudaError {
     // SAFETY: as for the CUDA function.
     unsafe { cudaMemcpy(to, from, len, kind) }
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cudaMemcpyPeer(to: u64, _to_device: c_int, from: u64, _from_device: c_int, len: usize) -> CudaError {
+pub unsafe extern "C" fn cudaMemcpyPeer(
+    to: u64,
+    _to_device: c_int,
+    from: u64,
+    _from_device: c_int,
+    len: usize,
+) -> CudaError {
     // SAFETY: as for the CUDA function.
     answer(|| unsafe { copy_bytes(ready()?, to, from, len as u64, Direction::DeviceToDevice) })
 }
@@ -262,24 +308,48 @@ pub extern "C" fn cudaMemsetAsync(to: u64, value: c_int, len: usize, _stream: u6
 }
 
 #[unsafe(no_mangle)]
-pub extern "C" fn cudaMemset2D(to: u64, pitch: usize, value: c_int, width: usize, height: usize) -> CudaError {
+pub extern "C" fn cudaMemset2D(
+    to: u64,
+    pitch: usize,
+    value: c_int,
+    width: usize,
+    height: usize,
+) -> CudaError {
     answer(|| {
         let session = ready()?;
         for row in 0..height as u64 {
-            set_bytes(session, to + row * pitch as u64, &[value as u8], width as u64)?;
+            set_bytes(
+                session,
+                to + row * pitch as u64,
+                &[value as u8],
+                width as u64,
+            )?;
         }
         Ok(())
     })
 }
 
 #[unsafe(no_mangle)]
-pub extern "C" fn cudaMemset2DAsync(to: u64, pitch: usize, value: c_int, width: usize, height: usize, _stream: u64) -> CudaError {
+pub extern "C" fn cudaMemset2DAsync(
+    to: u64,
+    pitch: usize,
+    value: c_int,
+    width: usize,
+    height: usize,
+    _stream: u64,
+) -> CudaError {
     cudaMemset2D(to, pitch, value, width, height)
 }
 
 /// A variable of a kernel's module: its bytes have no address here, so the copy is not done.
 #[unsafe(no_mangle)]
-pub extern "C" fn cudaMemcpyToSymbol(_symbol: *const c_void, _from: *const c_void, _len: usize, _offset: usize, _kind: c_int) -> CudaError {
+pub extern "C" fn cudaMemcpyToSymbol(
+    _symbol: *const c_void,
+    _from: *const c_void,
+    _len: usize,
+    _offset: usize,
+    _kind: c_int,
+) -> CudaError {
     answer(|| ready().map(drop))
 }
 

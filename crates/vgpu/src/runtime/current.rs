@@ -37,8 +37,15 @@ pub(crate) fn current() -> Result<Current, CudaError> {
 /// The device with this number.
 pub(crate) fn with_device(ordinal: usize) -> Result<Current, CudaError> {
     let session = started()?;
-    let machine = *session.visible().get(ordinal).ok_or(CudaError::INVALID_DEVICE)? as usize;
-    Ok(Current { session, ordinal, machine })
+    let machine = *session
+        .visible()
+        .get(ordinal)
+        .ok_or(CudaError::INVALID_DEVICE)? as usize;
+    Ok(Current {
+        session,
+        ordinal,
+        machine,
+    })
 }
 
 /// Makes a device the thread's current one.
@@ -63,7 +70,11 @@ pub(crate) fn answer(body: impl FnOnce() -> Result<(), CudaError>) -> CudaError 
 
 /// An output argument, or the error for a null one.
 pub(crate) fn output<T>(out: *mut T) -> Result<Output<T>, CudaError> {
-    if out.is_null() { Err(CudaError::INVALID_VALUE) } else { Ok(Output(out)) }
+    if out.is_null() {
+        Err(CudaError::INVALID_VALUE)
+    } else {
+        Ok(Output(out))
+    }
 }
 
 /// An output argument that is not null.

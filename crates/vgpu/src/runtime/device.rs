@@ -33,16 +33,24 @@ pub unsafe extern "C" fn cudaGetDevice(device: *mut c_int) -> CudaError {
 pub extern "C" fn cudaSetDevice(device: c_int) -> CudaError {
     answer(|| {
         let ordinal = usize::try_from(device).map_err(|_| CudaError::INVALID_DEVICE)?;
-        let Current { session, machine, .. } = set_current(ordinal)?;
+        let Current {
+            session, machine, ..
+        } = set_current(ordinal)?;
         session.ensure_context(machine);
         Ok(())
     })
 }
 
 #[unsafe(no_mangle)]
-pub extern "C" fn cudaInitDevice(device: c_int, _device_flags: c_uint, _flags: c_uint) -> CudaError {
+pub extern "C" fn cudaInitDevice(
+    device: c_int,
+    _device_flags: c_uint,
+    _flags: c_uint,
+) -> CudaError {
     answer(|| {
-        let Current { session, machine, .. } = of_argument(device)?;
+        let Current {
+            session, machine, ..
+        } = of_argument(device)?;
         session.ensure_context(machine);
         Ok(())
     })
@@ -70,7 +78,9 @@ unsafe fn properties(prop: *mut c_void, device: c_int, layout: Layout) -> CudaEr
         if prop.is_null() {
             return Err(CudaError::INVALID_VALUE);
         }
-        let Current { session, machine, .. } = of_argument(device)?;
+        let Current {
+            session, machine, ..
+        } = of_argument(device)?;
         let bytes = device_prop(session, machine as u32, layout);
         // SAFETY: promised by the caller; the layouts are the whole structs.
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), prop.cast(), bytes.len()) };
@@ -92,7 +102,11 @@ pub unsafe extern "C" fn cudaGetDeviceProperties_v2(prop: *mut c_void, device: c
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cudaDeviceGetAttribute(value: *mut c_int, number: c_int, device: c_int) -> CudaError {
+pub unsafe extern "C" fn cudaDeviceGetAttribute(
+    value: *mut c_int,
+    number: c_int,
+    device: c_int,
+) -> CudaError {
     answer(|| {
         let value = output(value)?;
         let found = of_argument(device).map(|c| attribute(c.session, c.machine as u32, number));
@@ -107,7 +121,11 @@ pub(crate) fn bus_id(machine: usize) -> String {
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cudaDeviceGetPCIBusId(id: *mut c_char, len: c_int, device: c_int) -> CudaError {
+pub unsafe extern "C" fn cudaDeviceGetPCIBusId(
+    id: *mut c_char,
+    len: c_int,
+    device: c_int,
+) -> CudaError {
     answer(|| {
         let text = bus_id(of_argument(device)?.machine);
         let room = usize::try_from(len).unwrap_or(0);
@@ -124,22 +142,33 @@ pub unsafe extern "C" fn cudaDeviceGetPCIBusId(id: *mut c_char, len: c_int, devi
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cudaDeviceGetByPCIBusId(device: *mut c_int, id: *const c_char) -> CudaError {
+pub unsafe extern "C" fn cudaDeviceGetByPCIBusId(
+    device: *mut c_int,
+    id: *const c_char,
+) -> CudaError {
     answer(|| {
         let device = output(device)?;
         if id.is_null() {
             return Err(CudaError::INVALID_VALUE);
         }
         // SAFETY: the caller passes a C string.
-        let id = unsafe { CStr::from_ptr(id) }.to_string_lossy().to_ascii_lowercase();
-        let found = started()?.visible().iter().position(|machine| id.ends_with(&bus_id(*machine as usize)));
+        let id = unsafe { CStr::from_ptr(id) }
+            .to_string_lossy()
+            .to_ascii_lowercase();
+        let found = started()?
+            .visible()
+            .iter()
+            .position(|machine| id.ends_with(&bus_id(*machine as usize)));
         device.set(found.map_or(-1, |ordinal| ordinal as c_int));
         found.map(drop).ok_or(CudaError::INVALID_VALUE)
     })
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cudaDeviceGetStreamPriorityRange(least: *mut c_int, greatest: *mut c_int) -> CudaError {
+pub unsafe extern "C" fn cudaDeviceGetStreamPriorityRange(
+    least: *mut c_int,
+    greatest: *mut c_int,
+) -> CudaError {
     answer(|| {
         // SAFETY: both may be null, and are ints otherwise.
         unsafe {
@@ -153,7 +182,9 @@ pub unsafe extern "C" fn cudaDeviceGetStreamPriorityRange(least: *mut c_int, gre
 #[unsafe(no_mangle)]
 pub extern "C" fn cudaDeviceSynchronize() -> CudaError {
     answer(|| {
-        let Current { session, machine, .. } = current()?;
+        let Current {
+            session, machine, ..
+        } = current()?;
         session.ensure_context(machine);
         Ok(())
     })
@@ -161,7 +192,11 @@ pub extern "C" fn cudaDeviceSynchronize() -> CudaError {
 
 /// Devices of the machine do not reach each other: peers are part of no verdict yet.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cudaDeviceCanAccessPeer(can: *mut c_int, device: c_int, peer: c_int) -> CudaError {
+pub unsafe extern "C" fn cudaDeviceCanAccessPeer(
+    can: *mut c_int,
+    device: c_int,
+    peer: c_int,
+) -> CudaError {
     answer(|| {
         output(can)?.set(0);
         of_argument(device)?;
@@ -170,7 +205,12 @@ pub unsafe extern "C" fn cudaDeviceCanAccessPeer(can: *mut c_int, device: c_int,
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cudaDeviceGetP2PAttribute(value: *mut c_int, _attribute: c_int, device: c_int, peer: c_int) -> CudaError {
+pub unsafe extern "C" fn cudaDeviceGetP2PAttribute(
+    value: *mut c_int,
+    _attribute: c_int,
+    device: c_int,
+    peer: c_int,
+) -> CudaError {
     answer(|| {
         output(value)?.set(0);
         of_argument(device)?;

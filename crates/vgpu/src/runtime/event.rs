@@ -25,9 +25,14 @@ pub unsafe extern "C" fn cudaEventCreate(event: *mut u64) -> CudaError {
 pub unsafe extern "C" fn cudaEventCreateWithFlags(event: *mut u64, flags: c_uint) -> CudaError {
     answer(|| {
         let event = output(event)?;
-        let Current { session, machine, .. } = current()?;
+        let Current {
+            session, machine, ..
+        } = current()?;
         session.ensure_context(machine);
-        event.set(session.handles().add(Event { timed: flags & DISABLE_TIMING == 0, recorded_nanos: None }));
+        event.set(session.handles().add(Event {
+            timed: flags & DISABLE_TIMING == 0,
+            recorded_nanos: None,
+        }));
         Ok(())
     })
 }
@@ -48,7 +53,9 @@ pub extern "C" fn cudaEventRecord(event: u64, stream: u64) -> CudaError {
         if !is_stream(session, stream) {
             return Err(CudaError::INVALID_HANDLE);
         }
-        let recorded = session.handles::<Event>().with(event, |event| event.recorded_nanos = Some(now));
+        let recorded = session
+            .handles::<Event>()
+            .with(event, |event| event.recorded_nanos = Some(now));
         recorded.ok_or(CudaError::INVALID_HANDLE)
     })
 }
@@ -62,7 +69,11 @@ pub extern "C" fn cudaEventRecordWithFlags(event: u64, stream: u64, _flags: c_ui
 pub extern "C" fn cudaEventQuery(event: u64) -> CudaError {
     answer(|| {
         let known = current()?.session.handles::<Event>().has(event);
-        if known { Ok(()) } else { Err(CudaError::INVALID_HANDLE) }
+        if known {
+            Ok(())
+        } else {
+            Err(CudaError::INVALID_HANDLE)
+        }
     })
 }
 
@@ -83,7 +94,11 @@ pub unsafe extern "C" fn cudaEventElapsedTime(millis: *mut f32, start: u64, end:
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cudaEventElapsedTime_v2(millis: *mut f32, start: u64, end: u64) -> CudaError {
+pub unsafe extern "C" fn cudaEventElapsedTime_v2(
+    millis: *mut f32,
+    start: u64,
+    end: u64,
+) -> CudaError {
     // SAFETY: as for the CUDA function.
     unsafe { cudaEventElapsedTime(millis, start, end) }
 }
@@ -92,7 +107,13 @@ fn elapsed_millis(start: u64, end: u64) -> Result<f32, CudaError> {
     let events = current()?.session.handles::<Event>();
     let nanos = |event| {
         events
-            .with(event, |event| if event.timed { event.recorded_nanos } else { None })
+            .with(event, |event| {
+                if event.timed {
+                    event.recorded_nanos
+                } else {
+                    None
+                }
+            })
             .flatten()
             .ok_or(CudaError::INVALID_HANDLE)
     };
@@ -104,8 +125,15 @@ fn elapsed_millis(start: u64, end: u64) -> Result<f32, CudaError> {
 pub unsafe extern "C" fn cudaEventGetFlags(event: u64, flags: *mut c_int) -> CudaError {
     answer(|| {
         let flags = output(flags)?;
-        let timed = current()?.session.handles::<Event>().with(event, |event| event.timed);
-        flags.set(if timed == Some(false) { DISABLE_TIMING as c_int } else { 0 });
+        let timed = current()?
+            .session
+            .handles::<Event>()
+            .with(event, |event| event.timed);
+        flags.set(if timed == Some(false) {
+            DISABLE_TIMING as c_int
+        } else {
+            0
+        });
         timed.map(drop).ok_or(CudaError::INVALID_HANDLE)
     })
 }

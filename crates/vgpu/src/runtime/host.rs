@@ -11,7 +11,10 @@ const PAGE: usize = 4096;
 
 /// New host memory of at least `size` bytes.
 pub(crate) fn allocate_host(session: &Session, size: usize) -> Result<u64, CudaError> {
-    let len = size.max(1).checked_next_multiple_of(PAGE).ok_or(CudaError::OUT_OF_MEMORY)?;
+    let len = size
+        .max(1)
+        .checked_next_multiple_of(PAGE)
+        .ok_or(CudaError::OUT_OF_MEMORY)?;
     // SAFETY: a fresh anonymous mapping.
     let base = unsafe {
         libc::mmap(
@@ -26,13 +29,22 @@ pub(crate) fn allocate_host(session: &Session, size: usize) -> Result<u64, CudaE
     if base == libc::MAP_FAILED {
         return Err(CudaError::OUT_OF_MEMORY);
     }
-    session.memory().add_host(base as u64, HostRange { len: len as u64, owned: true });
+    session.memory().add_host(
+        base as u64,
+        HostRange {
+            len: len as u64,
+            owned: true,
+        },
+    );
     Ok(base as u64)
 }
 
 /// Frees what `allocate_host` made.
 pub(crate) fn free_host(session: &Session, address: u64) -> Result<(), CudaError> {
-    let range = session.memory().remove_host(address, true).ok_or(CudaError::INVALID_VALUE)?;
+    let range = session
+        .memory()
+        .remove_host(address, true)
+        .ok_or(CudaError::INVALID_VALUE)?;
     // SAFETY: the range was mapped by `allocate_host` and is forgotten, so it is unmapped once.
     unsafe { libc::munmap(address as *mut c_void, range.len as usize) };
     Ok(())
@@ -47,18 +59,30 @@ pub(crate) fn register_host(session: &Session, address: u64, size: usize) -> Res
     if memory.host_of(address).is_some() {
         return Err(CudaError::HOST_MEMORY_ALREADY_REGISTERED);
     }
-    memory.add_host(address, HostRange { len: size as u64, owned: false });
+    memory.add_host(
+        address,
+        HostRange {
+            len: size as u64,
+            owned: false,
+        },
+    );
     Ok(())
 }
 
 /// CUDA forgets memory that the program owns.
 pub(crate) fn unregister_host(session: &Session, address: u64) -> Result<(), CudaError> {
     let removed = session.memory().remove_host(address, false);
-    removed.map(drop).ok_or(CudaError::HOST_MEMORY_NOT_REGISTERED)
+    removed
+        .map(drop)
+        .ok_or(CudaError::HOST_MEMORY_NOT_REGISTERED)
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cudaHostAlloc(address: *mut u64, size: usize, _flags: c_uint) -> CudaError {
+pub unsafe extern "C" fn cudaHostAlloc(
+    address: *mut u64,
+    size: usize,
+    _flags: c_uint,
+) -> CudaError {
     answer(|| {
         let address = output(address)?;
         let allocated = current().and_then(|current| allocate_host(current.session, size));
@@ -75,7 +99,13 @@ pub unsafe extern "C" fn cudaMallocHost(address: *mut u64, size: usize) -> CudaE
 
 #[unsafe(no_mangle)]
 pub extern "C" fn cudaFreeHost(address: u64) -> CudaError {
-    answer(|| if address == 0 { Ok(()) } else { free_host(current()?.session, address) })
+    answer(|| {
+        if address == 0 {
+            Ok(())
+        } else {
+            free_host(current()?.session, address)
+        }
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -89,12 +119,20 @@ pub extern "C" fn cudaHostUnregister(address: u64) -> CudaError {
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cudaHostGetDevicePointer(device: *mut u64, host: u64, _flags: c_uint) -> CudaError {
+pub unsafe extern "C" fn cudaHostGetDevicePointer(
+    device: *mut u64,
+    host: u64,
+    _flags: c_uint,
+) -> CudaError {
     answer(|| {
         let device = output(device)?;
         let known = current()?.session.memory().host_of(host).is_some();
         device.set(if known { host } else { 0 });
-        if known { Ok(()) } else { Err(CudaError::INVALID_VALUE) }
+        if known {
+            Ok(())
+        } else {
+            Err(CudaError::INVALID_VALUE)
+        }
     })
 }
 
@@ -103,6 +141,10 @@ pub unsafe extern "C" fn cudaHostGetFlags(flags: *mut c_uint, host: u64) -> Cuda
     answer(|| {
         output(flags)?.set(0);
         let known = current()?.session.memory().host_of(host).is_some();
-        if known { Ok(()) } else { Err(CudaError::INVALID_VALUE) }
+        if known {
+            Ok(())
+        } else {
+            Err(CudaError::INVALID_VALUE)
+        }
     })
 }

@@ -57,8 +57,20 @@ thread_local! {
 }
 
 #[unsafe(no_mangle)]
-pub extern "C" fn __cudaPushCallConfiguration(grid: Dim3, block: Dim3, shared_bytes: usize, stream: u64) -> c_uint {
-    PUSHED.with_borrow_mut(|pushed| pushed.push(CallConfiguration { grid, block, shared_bytes, stream }));
+pub extern "C" fn __cudaPushCallConfiguration(
+    grid: Dim3,
+    block: Dim3,
+    shared_bytes: usize,
+    stream: u64,
+) -> c_uint {
+    PUSHED.with_borrow_mut(|pushed| {
+        pushed.push(CallConfiguration {
+            grid,
+            block,
+            shared_bytes,
+            stream,
+        })
+    });
     0
 }
 
@@ -120,9 +132,17 @@ pub unsafe extern "C" fn __cudaRegisterFunction(
 /// Sizes of the variables of kernels by the address of their host twin, and their device addresses once asked for.
 static VARIABLES: Mutex<Option<HashMap<usize, (usize, Option<u64>)>>> = Mutex::new(None);
 
-fn variable<R>(symbol: *const c_void, look: impl FnOnce(&mut (usize, Option<u64>)) -> Result<R, CudaError>) -> Result<R, CudaError> {
+fn variable<R>(
+    symbol: *const c_void,
+    look: impl FnOnce(&mut (usize, Option<u64>)) -> Result<R, CudaError>,
+) -> Result<R, CudaError> {
     let mut variables = VARIABLES.lock().unwrap_or_else(PoisonError::into_inner);
-    look(variables.get_or_insert_default().get_mut(&(symbol as usize)).ok_or(CudaError::INVALID_SYMBOL)?)
+    look(
+        variables
+            .get_or_insert_default()
+            .get_mut(&(symbol as usize))
+            .ok_or(CudaError::INVALID_SYMBOL)?,
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -137,11 +157,16 @@ pub extern "C" fn __cudaRegisterVar(
     _global: c_int,
 ) {
     let mut variables = VARIABLES.lock().unwrap_or_else(PoisonError::into_inner);
-    variables.get_or_insert_default().insert(variable as usize, (size, None));
+    variables
+        .get_or_insert_default()
+        .insert(variable as usize, (size, None));
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cudaGetSymbolAddress(address: *mut u64, symbol: *const c_void) -> CudaError {
+pub unsafe extern "C" fn cudaGetSymbolAddress(
+    address: *mut u64,
+    symbol: *const c_void,
+) -> CudaError {
     answer(|| {
         let address = output(address)?;
         let found = current().and_then(|current| {
@@ -181,7 +206,13 @@ pub unsafe extern "C" fn cudaGetFuncBySymbol(function: *mut u64, stub: *const c_
 }
 
 /// What a launch must satisfy on any device.
-fn check_launch(session: &Session, grid: Dim3, block: Dim3, shared_bytes: usize, stream: u64) -> Result<(), CudaError> {
+fn check_launch(
+    session: &Session,
+    grid: Dim3,
+    block: Dim3,
+    shared_bytes: usize,
+    stream: u64,
+) -> Result<(), CudaError> {
     let fits = (1..=MAX_THREADS).contains(&block.product())
         && grid.product() > 0
         && grid.y <= 65_535
@@ -191,7 +222,11 @@ fn check_launch(session: &Session, grid: Dim3, block: Dim3, shared_bytes: usize,
         // cudaErrorInvalidConfiguration.
         return Err(CudaError(9));
     }
-    if is_stream(session, stream) { Ok(()) } else { Err(CudaError::INVALID_HANDLE) }
+    if is_stream(session, stream) {
+        Ok(())
+    } else {
+        Err(CudaError::INVALID_HANDLE)
+    }
 }
 
 /// # Safety
@@ -202,9 +237,16 @@ unsafe fn launch(
     arguments: *const *const c_void,
 ) -> CudaError {
     answer(|| {
-        let Current { session, machine, .. } = current()?;
+        let Current {
+            session, machine, ..
+        } = current()?;
         session.ensure_context(machine);
-        let CallConfiguration { grid, block, shared_bytes, stream } = configuration;
+        let CallConfiguration {
+            grid,
+            block,
+            shared_bytes,
+            stream,
+        } = configuration;
         check_launch(session, grid, block, shared_bytes, stream)?;
         // SAFETY: promised by the caller.
         unsafe { launched(session, function as usize, arguments) };
@@ -222,7 +264,18 @@ pub unsafe extern "C" fn cudaLaunchKernel(
     stream: u64,
 ) -> CudaError {
     // SAFETY: as for the CUDA function.
-    unsafe { launch(function, CallConfiguration { grid, block, shared_bytes, stream }, arguments) }
+    unsafe {
+        launch(
+            function,
+            CallConfiguration {
+                grid,
+                block,
+                shared_bytes,
+                stream,
+            },
+            arguments,
+        )
+    }
 }
 
 /// What the compiler's stubs call since CUDA 13, with the handle from [`__cudaGetKernel`].
@@ -236,7 +289,18 @@ pub unsafe extern "C" fn __cudaLaunchKernel(
     stream: u64,
 ) -> CudaError {
     // SAFETY: as for the CUDA function.
-    unsafe { launch(kernel, CallConfiguration { grid, block, shared_bytes, stream }, arguments) }
+    unsafe {
+        launch(
+            kernel,
+            CallConfiguration {
+                grid,
+                block,
+                shared_bytes,
+                stream,
+            },
+            arguments,
+        )
+    }
 }
 
 #[unsafe(no_mangle)]
@@ -249,7 +313,18 @@ pub unsafe extern "C" fn cudaLaunchCooperativeKernel(
     stream: u64,
 ) -> CudaError {
     // SAFETY: as for the CUDA function.
-    unsafe { launch(function, CallConfiguration { grid, block, shared_bytes, stream }, arguments) }
+    unsafe {
+        launch(
+            function,
+            CallConfiguration {
+                grid,
+                block,
+                shared_bytes,
+                stream,
+            },
+            arguments,
+        )
+    }
 }
 
 #[unsafe(no_mangle)]
@@ -263,8 +338,23 @@ pub unsafe extern "C" fn cudaLaunchKernelExC(
     }
     // SAFETY: the caller passes a configuration, and arguments that fit the kernel.
     unsafe {
-        let LaunchConfig { grid, block, shared_bytes, stream, .. } = *config;
-        launch(function, CallConfiguration { grid, block, shared_bytes, stream }, arguments)
+        let LaunchConfig {
+            grid,
+            block,
+            shared_bytes,
+            stream,
+            ..
+        } = *config;
+        launch(
+            function,
+            CallConfiguration {
+                grid,
+                block,
+                shared_bytes,
+                stream,
+            },
+            arguments,
+        )
     }
 }
 
@@ -290,7 +380,10 @@ pub struct FuncAttributes {
 pub(crate) const REGISTERS: c_int = 32;
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cudaFuncGetAttributes(attributes: *mut FuncAttributes, _function: *const c_void) -> CudaError {
+pub unsafe extern "C" fn cudaFuncGetAttributes(
+    attributes: *mut FuncAttributes,
+    _function: *const c_void,
+) -> CudaError {
     answer(|| {
         let attributes = output(attributes)?;
         let version = current().map(|current| binary_version(&current.session.settings.device));
@@ -313,11 +406,19 @@ pub unsafe extern "C" fn cudaFuncGetAttributes(attributes: *mut FuncAttributes, 
 }
 
 #[unsafe(no_mangle)]
-pub extern "C" fn cudaFuncSetAttribute(_function: *const c_void, attribute: c_int, value: c_int) -> CudaError {
+pub extern "C" fn cudaFuncSetAttribute(
+    _function: *const c_void,
+    attribute: c_int,
+    value: c_int,
+) -> CudaError {
     /// `cudaFuncAttributeMaxDynamicSharedMemorySize`.
     const MAX_DYNAMIC_SHARED: c_int = 8;
     answer(|| {
-        let limit = current()?.session.settings.device.shared_memory_per_block_optin as c_int;
+        let limit = current()?
+            .session
+            .settings
+            .device
+            .shared_memory_per_block_optin as c_int;
         if attribute == MAX_DYNAMIC_SHARED && !(0..=limit).contains(&value) {
             return Err(CudaError::INVALID_VALUE);
         }
@@ -331,9 +432,16 @@ pub extern "C" fn cudaFuncSetCacheConfig(_function: *const c_void, _config: c_in
 }
 
 /// Blocks of this shape that one multiprocessor holds at once.
-pub(crate) fn blocks_per_multiprocessor(session: &Session, block_threads: c_int, shared_bytes: usize) -> Result<c_int, CudaError> {
+pub(crate) fn blocks_per_multiprocessor(
+    session: &Session,
+    block_threads: c_int,
+    shared_bytes: usize,
+) -> Result<c_int, CudaError> {
     let device = &session.settings.device;
-    let threads = u32::try_from(block_threads).ok().filter(|threads| *threads > 0).ok_or(CudaError::INVALID_VALUE)?;
+    let threads = u32::try_from(block_threads)
+        .ok()
+        .filter(|threads| *threads > 0)
+        .ok_or(CudaError::INVALID_VALUE)?;
     if u64::from(threads) > MAX_THREADS {
         return Ok(0);
     }
@@ -345,7 +453,10 @@ pub(crate) fn blocks_per_multiprocessor(session: &Session, block_threads: c_int,
     } else {
         (device.shared_memory_per_multiprocessor as usize / shared_bytes) as u32
     };
-    Ok(by_threads.min(by_registers).min(by_shared).min(device.max_blocks_per_multiprocessor) as c_int)
+    Ok(by_threads
+        .min(by_registers)
+        .min(by_shared)
+        .min(device.max_blocks_per_multiprocessor) as c_int)
 }
 
 #[unsafe(no_mangle)]
@@ -357,7 +468,8 @@ pub unsafe extern "C" fn cudaOccupancyMaxActiveBlocksPerMultiprocessor(
 ) -> CudaError {
     answer(|| {
         let blocks = output(blocks)?;
-        let found = current().and_then(|c| blocks_per_multiprocessor(c.session, block_threads, shared_bytes));
+        let found = current()
+            .and_then(|c| blocks_per_multiprocessor(c.session, block_threads, shared_bytes));
         blocks.set(found.unwrap_or(0));
         found.map(drop)
     })
@@ -372,7 +484,9 @@ pub unsafe extern "C" fn cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
     _flags: c_uint,
 ) -> CudaError {
     // SAFETY: as for the CUDA function.
-    unsafe { cudaOccupancyMaxActiveBlocksPerMultiprocessor(blocks, function, block_threads, shared_bytes) }
+    unsafe {
+        cudaOccupancyMaxActiveBlocksPerMultiprocessor(blocks, function, block_threads, shared_bytes)
+    }
 }
 
 #[unsafe(no_mangle)]
@@ -384,7 +498,9 @@ pub unsafe extern "C" fn cudaOccupancyMaxActiveClusters(
     answer(|| {
         let clusters = output(clusters)?;
         let session = current().map(|current| current.session);
-        clusters.set(session.map_or(0, |session| session.settings.device.multiprocessors as c_int));
+        clusters.set(session.map_or(0, |session| {
+            session.settings.device.multiprocessors as c_int
+        }));
         session.map(drop)
     })
 }

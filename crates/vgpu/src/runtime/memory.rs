@@ -19,7 +19,9 @@ impl From<Refusal> for CudaError {
 
 /// New device memory; a refusal for lack of space is recorded too.
 pub(crate) fn allocate(current: Current, size: usize, kind: Kind) -> Result<u64, CudaError> {
-    let Current { session, machine, .. } = current;
+    let Current {
+        session, machine, ..
+    } = current;
     session.ensure_context(machine);
     if size == 0 {
         return Ok(0);
@@ -42,7 +44,9 @@ pub(crate) fn release(session: &Session, address: u64) -> Result<(), CudaError> 
     if address == 0 {
         return Ok(());
     }
-    let event = session.memory().release(address, &[Kind::Malloc, Kind::Pool])?;
+    let event = session
+        .memory()
+        .release(address, &[Kind::Malloc, Kind::Pool])?;
     session.driver_event(event);
     Ok(())
 }
@@ -60,14 +64,21 @@ pub unsafe extern "C" fn cudaMalloc(address: *mut u64, size: usize) -> CudaError
 #[unsafe(no_mangle)]
 pub extern "C" fn cudaFree(address: u64) -> CudaError {
     answer(|| {
-        let Current { session, machine, .. } = current()?;
+        let Current {
+            session, machine, ..
+        } = current()?;
         session.ensure_context(machine);
         release(session, address)
     })
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cudaMallocPitch(address: *mut u64, pitch: *mut usize, width: usize, height: usize) -> CudaError {
+pub unsafe extern "C" fn cudaMallocPitch(
+    address: *mut u64,
+    pitch: *mut usize,
+    width: usize,
+    height: usize,
+) -> CudaError {
     let row = width.checked_next_multiple_of(512).unwrap_or(usize::MAX);
     // SAFETY: as for the CUDA function.
     unsafe {
@@ -78,7 +89,11 @@ pub unsafe extern "C" fn cudaMallocPitch(address: *mut u64, pitch: *mut usize, w
 
 /// Managed memory moves between host and device by page faults, which is not modelled.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cudaMallocManaged(address: *mut u64, _size: usize, _flags: c_uint) -> CudaError {
+pub unsafe extern "C" fn cudaMallocManaged(
+    address: *mut u64,
+    _size: usize,
+    _flags: c_uint,
+) -> CudaError {
     unsupported("cudaMallocManaged", "libcudart.so");
     // SAFETY: as for the CUDA function.
     unsafe { put(address, 0) };
@@ -88,10 +103,17 @@ pub unsafe extern "C" fn cudaMallocManaged(address: *mut u64, _size: usize, _fla
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudaMemGetInfo(free: *mut usize, total: *mut usize) -> CudaError {
     answer(|| {
-        let figures = current().map(|Current { session, machine, .. }| {
-            session.ensure_context(machine);
-            (session.memory().free(machine) as usize, session.settings.device.total_bytes as usize)
-        });
+        let figures = current().map(
+            |Current {
+                 session, machine, ..
+             }| {
+                session.ensure_context(machine);
+                (
+                    session.memory().free(machine) as usize,
+                    session.settings.device.total_bytes as usize,
+                )
+            },
+        );
         let (free_bytes, total_bytes) = figures.unwrap_or((0, 0));
         // SAFETY: as for the CUDA function.
         unsafe {
@@ -134,18 +156,34 @@ pub(crate) fn pointer_kind(session: &Session, address: u64) -> (PointerKind, Opt
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cudaPointerGetAttributes(attributes: *mut PointerAttributes, address: u64) -> CudaError {
+pub unsafe extern "C" fn cudaPointerGetAttributes(
+    attributes: *mut PointerAttributes,
+    address: u64,
+) -> CudaError {
     /// `cudaInvalidDeviceId`.
     const NO_DEVICE: c_int = -2;
     answer(|| {
         let attributes = output(attributes)?;
-        let mut found =
-            PointerAttributes { kind: 0, device: NO_DEVICE, device_pointer: 0, host_pointer: address, reserved: [0; 8] };
+        let mut found = PointerAttributes {
+            kind: 0,
+            device: NO_DEVICE,
+            device_pointer: 0,
+            host_pointer: address,
+            reserved: [0; 8],
+        };
         let current = current();
-        if let Ok(Current { session, ordinal, .. }) = current {
+        if let Ok(Current {
+            session, ordinal, ..
+        }) = current
+        {
             let (kind, machine) = pointer_kind(session, address);
             found.kind = kind as c_int;
-            let of_machine = |machine| session.visible().iter().position(|visible| *visible as usize == machine);
+            let of_machine = |machine| {
+                session
+                    .visible()
+                    .iter()
+                    .position(|visible| *visible as usize == machine)
+            };
             match kind {
                 PointerKind::Device => {
                     found.device = machine.and_then(of_machine).unwrap_or(0) as c_int;

@@ -25,8 +25,8 @@ pub use stream::*;
 
 pub(crate) use copy::{Direction, copy_bytes, set_bytes};
 pub(crate) use current::{Current, current, set_current, with_device};
-pub(crate) use launch::{REGISTERS, blocks_per_multiprocessor};
 pub(crate) use host::{allocate_host, free_host, register_host, unregister_host};
+pub(crate) use launch::{REGISTERS, blocks_per_multiprocessor};
 pub(crate) use memory::pointer_kind;
 pub(crate) use properties::{attribute, binary_version};
 pub(crate) use stream::is_stream;

@@ -30,8 +30,14 @@ fn counts<R>(machine: usize, look: impl FnOnce(&mut Counts) -> R) -> R {
 /// The machine's number of the device whose default pool has this handle.
 fn device_of(pool: u64) -> Result<usize, CudaError> {
     let n_devices = current()?.session.settings.device_count as usize;
-    let index = pool.checked_sub(FIRST_POOL).ok_or(CudaError::INVALID_VALUE)? as usize;
-    if index < n_devices { Ok(index) } else { Err(CudaError::INVALID_VALUE) }
+    let index = pool
+        .checked_sub(FIRST_POOL)
+        .ok_or(CudaError::INVALID_VALUE)? as usize;
+    if index < n_devices {
+        Ok(index)
+    } else {
+        Err(CudaError::INVALID_VALUE)
+    }
 }
 
 #[unsafe(no_mangle)]
@@ -51,7 +57,11 @@ pub unsafe extern "C" fn cudaDeviceGetMemPool(pool: *mut u64, device: c_int) -> 
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cudaMallocAsync(address: *mut u64, size: usize, _stream: u64) -> CudaError {
+pub unsafe extern "C" fn cudaMallocAsync(
+    address: *mut u64,
+    size: usize,
+    _stream: u64,
+) -> CudaError {
     answer(|| {
         let address = output(address)?;
         let allocated = current().and_then(|current| {
@@ -71,21 +81,31 @@ pub unsafe extern "C" fn cudaMallocAsync(address: *mut u64, size: usize, _stream
 #[unsafe(no_mangle)]
 pub extern "C" fn cudaFreeAsync(address: u64, _stream: u64) -> CudaError {
     answer(|| {
-        let Current { session, machine, .. } = current()?;
+        let Current {
+            session, machine, ..
+        } = current()?;
         release(session, address)?;
-        counts(machine, |counts| counts.used -= counts.live.remove(&address).unwrap_or(0));
+        counts(machine, |counts| {
+            counts.used -= counts.live.remove(&address).unwrap_or(0)
+        });
         Ok(())
     })
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cudaMemPoolGetAttribute(pool: u64, attribute: c_int, value: *mut c_void) -> CudaError {
+pub unsafe extern "C" fn cudaMemPoolGetAttribute(
+    pool: u64,
+    attribute: c_int,
+    value: *mut c_void,
+) -> CudaError {
     answer(|| {
         let machine = device_of(pool)?;
         match attribute {
             // The three reuse policies are ints, the rest are 64-bit.
             1..=3 => output(value.cast::<c_int>())?.set(1),
-            4 => output(value.cast::<u64>())?.set(counts(machine, |counts| counts.release_threshold)),
+            4 => {
+                output(value.cast::<u64>())?.set(counts(machine, |counts| counts.release_threshold))
+            }
             5 | 7 => output(value.cast::<u64>())?.set(counts(machine, |counts| counts.used)),
             6 | 8 => output(value.cast::<u64>())?.set(counts(machine, |counts| counts.used_high)),
             _ => return Err(CudaError::INVALID_VALUE),
@@ -95,7 +115,11 @@ pub unsafe extern "C" fn cudaMemPoolGetAttribute(pool: u64, attribute: c_int, va
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cudaMemPoolSetAttribute(pool: u64, attribute: c_int, value: *const c_void) -> CudaError {
+pub unsafe extern "C" fn cudaMemPoolSetAttribute(
+    pool: u64,
+    attribute: c_int,
+    value: *const c_void,
+) -> CudaError {
     answer(|| {
         let machine = device_of(pool)?;
         if value.is_null() {
@@ -104,7 +128,9 @@ pub unsafe extern "C" fn cudaMemPoolSetAttribute(pool: u64, attribute: c_int, va
         match attribute {
             1..=3 => {}
             // SAFETY: the caller passes a 64-bit value for this attribute.
-            4 => counts(machine, |counts| counts.release_threshold = unsafe { value.cast::<u64>().read_unaligned() }),
+            4 => counts(machine, |counts| {
+                counts.release_threshold = unsafe { value.cast::<u64>().read_unaligned() }
+            }),
             6 | 8 => counts(machine, |counts| counts.used_high = counts.used),
             _ => return Err(CudaError::INVALID_VALUE),
         }
@@ -118,6 +144,10 @@ pub extern "C" fn cudaMemPoolTrimTo(pool: u64, _keep: usize) -> CudaError {
 }
 
 #[unsafe(no_mangle)]
-pub extern "C" fn cudaMemPoolSetAccess(pool: u64, _accesses: *const c_void, _count: usize) -> CudaError {
+pub extern "C" fn cudaMemPoolSetAccess(
+    pool: u64,
+    _accesses: *const c_void,
+    _count: usize,
+) -> CudaError {
     answer(|| device_of(pool).map(drop))
 }

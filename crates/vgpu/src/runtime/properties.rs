@@ -12,7 +12,10 @@ const BINARIES: [u32; 9] = [50, 60, 70, 75, 80, 86, 90, 100, 120];
 pub(crate) fn binary_version(settings: &DeviceSettings) -> i32 {
     let (major, minor) = settings.compute_capability;
     let wanted = major * 10 + minor;
-    let best = BINARIES.iter().rev().find(|version| **version <= wanted && **version / 10 == major);
+    let best = BINARIES
+        .iter()
+        .rev()
+        .find(|version| **version <= wanted && **version / 10 == major);
     *best.unwrap_or(&wanted) as i32
 }
 
@@ -30,7 +33,8 @@ struct Writer {
 
 impl Writer {
     fn aligned(&mut self, align: usize) {
-        self.bytes.resize(self.bytes.len().next_multiple_of(align), 0);
+        self.bytes
+            .resize(self.bytes.len().next_multiple_of(align), 0);
     }
 
     fn int(&mut self, value: u32) {
@@ -55,7 +59,9 @@ pub(crate) fn device_prop(session: &Session, machine: u32, layout: Layout) -> Ve
     let device = &session.settings.device;
     let (major, minor) = device.compute_capability;
     let old = layout == Layout::Cuda12;
-    let mut w = Writer { bytes: Vec::with_capacity(1100) };
+    let mut w = Writer {
+        bytes: Vec::with_capacity(1100),
+    };
     let mut name = device.name.clone().into_bytes();
     name.truncate(255);
     name.resize(256, 0);
@@ -91,10 +97,15 @@ pub(crate) fn device_prop(session: &Session, machine: u32, layout: Layout) -> Ve
     if old {
         w.int(268_435_456); // maxTexture1DLinear
     }
-    w.ints(&[131_072, 65_536, 32_768, 32_768, 131_072, 65_000, 2_097_120, 32_768, 32_768]);
+    w.ints(&[
+        131_072, 65_536, 32_768, 32_768, 131_072, 65_000, 2_097_120, 32_768, 32_768,
+    ]);
     w.ints(&[16_384, 16_384, 16_384, 8_192, 8_192, 32_768, 32_768]); // 3D, 3DAlt, cubemap
     w.ints(&[32_768, 2_048, 32_768, 32_768, 2_048, 32_768, 2_046]); // layered textures
-    w.ints(&[32_768, 131_072, 65_536, 16_384, 16_384, 16_384, 32_768, 2_048, 32_768, 32_768, 2_048, 32_768, 32_768, 2_046]);
+    w.ints(&[
+        32_768, 131_072, 65_536, 16_384, 16_384, 16_384, 32_768, 2_048, 32_768, 32_768, 2_048,
+        32_768, 32_768, 2_046,
+    ]);
     w.long(512); // surfaceAlignment
     w.ints(&[1, 0]); // concurrentKernels, ECCEnabled
     w.ints(&[1 + machine, 0, 0]); // PCI bus, device, domain
@@ -102,7 +113,12 @@ pub(crate) fn device_prop(session: &Session, machine: u32, layout: Layout) -> Ve
     if old {
         w.int(device.memory_clock_khz);
     }
-    w.ints(&[device.memory_bus_bits, device.l2_cache_bytes, 0, device.max_threads_per_multiprocessor]);
+    w.ints(&[
+        device.memory_bus_bits,
+        device.l2_cache_bytes,
+        0,
+        device.max_threads_per_multiprocessor,
+    ]);
     w.ints(&[1, 1, 1]); // stream priorities, L1 caching
     w.long(u64::from(device.shared_memory_per_multiprocessor));
     w.int(device.registers_per_multiprocessor);
@@ -120,7 +136,11 @@ pub(crate) fn device_prop(session: &Session, machine: u32, layout: Layout) -> Ve
     w.ints(&[1, 0, 1, 0, 1, 0, 0, 0, 1, 0, 1]); // host registration .. ipcEventSupported
     w.ints(&[u32::from(major >= 9), 1]); // clusterLaunch, unifiedFunctionPointers
     // CUDA 13 spent seven of the reserved words: NUMA of device and host, MPS, PCI ids.
-    w.ints(&if old { [0; 7] } else { [0, u32::MAX, 0, u32::MAX, 0, 0, 0] });
+    w.ints(&if old {
+        [0; 7]
+    } else {
+        [0, u32::MAX, 0, u32::MAX, 0, 0, 0]
+    });
     w.ints(&[0; 56]);
     w.aligned(8);
     w.bytes
@@ -132,44 +152,50 @@ pub(crate) fn attribute(session: &Session, machine: u32, number: i32) -> Option<
     let device = &session.settings.device;
     let (major, minor) = device.compute_capability;
     let value = match number {
-        1 | 2 | 3 => 1024,                                  // threads per block, block dimensions x and y
-        4 => 64,                                            // block dimension z
-        5 | 11 => i32::MAX as u32,                          // grid dimension x, pitch
-        6 | 7 => 65_535,                                    // grid dimensions y and z
-        8 => 49_152,                                        // shared memory per block
-        9 | 12 => 65_536,                                   // constant memory, registers per block
-        10 => 32,                                           // warp
+        1 | 2 | 3 => 1024,         // threads per block, block dimensions x and y
+        4 => 64,                   // block dimension z
+        5 | 11 => i32::MAX as u32, // grid dimension x, pitch
+        6 | 7 => 65_535,           // grid dimensions y and z
+        8 => 49_152,               // shared memory per block
+        9 | 12 => 65_536,          // constant memory, registers per block
+        10 => 32,                  // warp
         13 => device.clock_khz,
-        14 => 512,                                          // texture alignment
-        15 | 19 | 31 | 41 => 1,                             // overlap, host mapping, concurrent kernels, unified addressing
+        14 => 512,              // texture alignment
+        15 | 19 | 31 | 41 => 1, // overlap, host mapping, concurrent kernels, unified addressing
         16 => device.multiprocessors,
-        17 | 18 | 20 | 32 | 34 | 35 | 50 => 0,              // timeout, integrated, compute mode, ECC, PCI device, TCC, PCI domain
-        33 => 1 + machine,                                  // PCI bus
+        17 | 18 | 20 | 32 | 34 | 35 | 50 => 0, // timeout, integrated, compute mode, ECC, PCI device, TCC, PCI domain
+        33 => 1 + machine,                     // PCI bus
         36 => device.memory_clock_khz,
         37 => device.memory_bus_bits,
         38 => device.l2_cache_bytes,
         39 => device.max_threads_per_multiprocessor,
-        40 => 2,                                            // copy engines
-        51 => 32,                                           // texture pitch alignment
+        40 => 2,  // copy engines
+        51 => 32, // texture pitch alignment
         75 => major,
         76 => minor,
-        78..=80 | 83 => 1,                                  // stream priorities, L1 caching, managed memory
+        78..=80 | 83 => 1, // stream priorities, L1 caching, managed memory
         81 => device.shared_memory_per_multiprocessor,
         82 => device.registers_per_multiprocessor,
-        84..=86 | 88 => 0,                                  // multi-GPU board, its group, host atomics, pageable access
-        87 => 32,                                           // single to double ratio
-        89..=91 | 95 => 1,                                  // concurrent managed, preemption, host pointers, cooperative launch
-        92..=94 | 96 | 98 => 0,                             // stream memory operations, multi-device launch, remote writes
+        84..=86 | 88 => 0, // multi-GPU board, its group, host atomics, pageable access
+        87 => 32,          // single to double ratio
+        89..=91 | 95 => 1, // concurrent managed, preemption, host pointers, cooperative launch
+        92..=94 | 96 | 98 => 0, // stream memory operations, multi-device launch, remote writes
         97 => device.shared_memory_per_block_optin,
-        99 | 102 | 103 => 1,                                // host registration, virtual memory, shareable as descriptors
+        99 | 102 | 103 => 1, // host registration, virtual memory, shareable as descriptors
         100 | 101 | 104 | 105 | 107 => 0,
         106 => device.max_blocks_per_multiprocessor,
         108..=110 | 112 | 114 | 116..=118 | 124 | 130 | 132 => 0,
-        111 => if major >= 8 { 1024 } else { 0 },           // reserved shared memory per block
-        113 | 115 | 119 | 125 | 128 => 1,                   // read-only registration, memory pools, events between processes
-        120 => u32::from(major >= 9),                       // clusters
+        111 => {
+            if major >= 8 {
+                1024
+            } else {
+                0
+            }
+        } // reserved shared memory per block
+        113 | 115 | 119 | 125 | 128 => 1, // read-only registration, memory pools, events between processes
+        120 => u32::from(major >= 9),     // clusters
         121 => 0,
-        131 | 134 => u32::MAX,                              // NUMA nodes: none
+        131 | 134 => u32::MAX, // NUMA nodes: none
         _ => return None,
     };
     Some(value.cast_signed())

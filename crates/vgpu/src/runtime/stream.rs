@@ -23,7 +23,11 @@ pub(crate) fn is_stream(session: &Session, stream: u64) -> bool {
 
 fn checked(stream: u64) -> Result<Current, CudaError> {
     let current = current()?;
-    if is_stream(current.session, stream) { Ok(current) } else { Err(CudaError::INVALID_HANDLE) }
+    if is_stream(current.session, stream) {
+        Ok(current)
+    } else {
+        Err(CudaError::INVALID_HANDLE)
+    }
 }
 
 #[unsafe(no_mangle)]
@@ -39,12 +43,24 @@ pub unsafe extern "C" fn cudaStreamCreateWithFlags(stream: *mut u64, flags: c_ui
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cudaStreamCreateWithPriority(stream: *mut u64, flags: c_uint, priority: c_int) -> CudaError {
+pub unsafe extern "C" fn cudaStreamCreateWithPriority(
+    stream: *mut u64,
+    flags: c_uint,
+    priority: c_int,
+) -> CudaError {
     answer(|| {
         let stream = output(stream)?;
-        let Current { session, ordinal, machine } = current()?;
+        let Current {
+            session,
+            ordinal,
+            machine,
+        } = current()?;
         session.ensure_context(machine);
-        stream.set(session.handles::<Stream>().add(Stream { ordinal, flags, priority: priority.clamp(-5, 0) }));
+        stream.set(session.handles::<Stream>().add(Stream {
+            ordinal,
+            flags,
+            priority: priority.clamp(-5, 0),
+        }));
         Ok(())
     })
 }
@@ -71,7 +87,11 @@ pub extern "C" fn cudaStreamSynchronize(stream: u64) -> CudaError {
 pub extern "C" fn cudaStreamWaitEvent(stream: u64, event: u64, _flags: c_uint) -> CudaError {
     answer(|| {
         let known = checked(stream)?.session.handles::<Event>().has(event);
-        if known { Ok(()) } else { Err(CudaError::INVALID_HANDLE) }
+        if known {
+            Ok(())
+        } else {
+            Err(CudaError::INVALID_HANDLE)
+        }
     })
 }
 
@@ -80,9 +100,15 @@ pub unsafe extern "C" fn cudaStreamGetPriority(stream: u64, priority: *mut c_int
     answer(|| {
         let priority = output(priority)?;
         let session = current()?.session;
-        let found = session.handles::<Stream>().with(stream, |stream| stream.priority);
+        let found = session
+            .handles::<Stream>()
+            .with(stream, |stream| stream.priority);
         priority.set(found.unwrap_or(0));
-        if is_stream(session, stream) { Ok(()) } else { Err(CudaError::INVALID_HANDLE) }
+        if is_stream(session, stream) {
+            Ok(())
+        } else {
+            Err(CudaError::INVALID_HANDLE)
+        }
     })
 }
 
@@ -91,9 +117,15 @@ pub unsafe extern "C" fn cudaStreamGetFlags(stream: u64, flags: *mut c_uint) -> 
     answer(|| {
         let flags = output(flags)?;
         let session = current()?.session;
-        let found = session.handles::<Stream>().with(stream, |stream| stream.flags);
+        let found = session
+            .handles::<Stream>()
+            .with(stream, |stream| stream.flags);
         flags.set(found.unwrap_or(0));
-        if is_stream(session, stream) { Ok(()) } else { Err(CudaError::INVALID_HANDLE) }
+        if is_stream(session, stream) {
+            Ok(())
+        } else {
+            Err(CudaError::INVALID_HANDLE)
+        }
     })
 }
 
@@ -109,10 +141,18 @@ pub unsafe extern "C" fn cudaStreamGetId(stream: u64, id: *mut u64) -> CudaError
 pub unsafe extern "C" fn cudaStreamGetDevice(stream: u64, device: *mut c_int) -> CudaError {
     answer(|| {
         let device = output(device)?;
-        let Current { session, ordinal, .. } = current()?;
-        let owner = session.handles::<Stream>().with(stream, |stream| stream.ordinal);
+        let Current {
+            session, ordinal, ..
+        } = current()?;
+        let owner = session
+            .handles::<Stream>()
+            .with(stream, |stream| stream.ordinal);
         device.set(owner.unwrap_or(ordinal) as c_int);
-        if is_stream(session, stream) { Ok(()) } else { Err(CudaError::INVALID_HANDLE) }
+        if is_stream(session, stream) {
+            Ok(())
+        } else {
+            Err(CudaError::INVALID_HANDLE)
+        }
     })
 }
 
@@ -166,7 +206,11 @@ pub unsafe extern "C" fn cudaStreamGetCaptureInfo_v2(
 
 /// # Safety
 /// Each output must be null or valid.
-unsafe fn no_dependencies(graph: *mut u64, dependencies: *mut *const c_void, n_dependencies: *mut usize) {
+unsafe fn no_dependencies(
+    graph: *mut u64,
+    dependencies: *mut *const c_void,
+    n_dependencies: *mut usize,
+) {
     // SAFETY: promised by the caller.
     unsafe {
         put(graph, 0);
@@ -201,7 +245,11 @@ type HostFunction = Option<unsafe extern "C" fn(*mut c_void)>;
 type Callback = Option<unsafe extern "C" fn(u64, CudaError, *mut c_void)>;
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cudaLaunchHostFunc(stream: u64, function: HostFunction, data: *mut c_void) -> CudaError {
+pub unsafe extern "C" fn cudaLaunchHostFunc(
+    stream: u64,
+    function: HostFunction,
+    data: *mut c_void,
+) -> CudaError {
     answer(|| {
         checked(stream)?;
         let function = function.ok_or(CudaError::INVALID_VALUE)?;
@@ -212,7 +260,12 @@ pub unsafe extern "C" fn cudaLaunchHostFunc(stream: u64, function: HostFunction,
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cudaStreamAddCallback(stream: u64, callback: Callback, data: *mut c_void, _flags: c_uint) -> CudaError {
+pub unsafe extern "C" fn cudaStreamAddCallback(
+    stream: u64,
+    callback: Callback,
+    data: *mut c_void,
+    _flags: c_uint,
+) -> CudaError {
     answer(|| {
         checked(stream)?;
         let callback = callback.ok_or(CudaError::INVALID_VALUE)?;

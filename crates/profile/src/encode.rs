@@ -17,6 +17,9 @@ pub(crate) mod kind {
     pub(crate) const OUT_OF_MEMORY: u16 = 12;
     pub(crate) const STEP: u16 = 13;
     pub(crate) const NOTE: u16 = 14;
+
+    /// The kinds this version knows; later ones are skipped.
+    pub(crate) const ALL: std::ops::RangeInclusive<u16> = TEXT..=NOTE;
 }
 
 /// Appends `record` to `out`.

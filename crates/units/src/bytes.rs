@@ -101,8 +101,10 @@ impl Sum for Bytes {
 /// PyTorch's own format: a unit is kept up to and including 1024 of the smaller one.
 impl fmt::Display for Bytes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0 <= KIB {
+            return f.pad(&format!("{} bytes", self.0));
+        }
         let (unit, name) = match self.0 {
-            0..=KIB => return f.pad(&format!("{} bytes", self.0)),
             ..=MIB => (KIB, "KiB"),
             ..=GIB => (MIB, "MiB"),
             _ => (GIB, "GiB"),

@@ -116,7 +116,7 @@ pub(crate) unsafe fn launched(session: &Session, address: usize, arguments: *con
     match &kernel.meaning {
         // SAFETY: the signature is that of the launched kernel.
         Meaning::Fill { element_len } => unsafe {
-            fill(&mut memory, *element_len, arguments, kernel.origin)
+            fill(&mut memory, *element_len, arguments, kernel.origin);
         },
         Meaning::Writes(outputs) => {
             for (index, parameter) in outputs {

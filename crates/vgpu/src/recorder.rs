@@ -50,18 +50,18 @@ impl Header {
     }
 
     /// Site, module, phase and step as the agent last said.
-    pub(crate) fn state(&self) -> [u32; 4] {
+    pub(crate) fn state(self) -> [u32; 4] {
         [0, 1, 2, 3].map(|index| self.word(index).load(Ordering::Relaxed))
     }
 
     /// Stores phase and step.
-    pub(crate) fn set_phase(&self, phase: u32, step: u32) {
+    pub(crate) fn set_phase(self, phase: u32, step: u32) {
         self.word(2).store(phase, Ordering::Relaxed);
         self.word(3).store(step, Ordering::Relaxed);
     }
 
     /// Replaces the shared page by a private copy: a forked child must not disturb its parent's profile.
-    pub(crate) fn make_private(&self) {
+    pub(crate) fn make_private(self) {
         // SAFETY: the page is ours; mapping anonymous memory over it in the child leaves the parent's untouched.
         unsafe {
             libc::mmap(

@@ -313,7 +313,7 @@ mod tests {
                 argument.as_ptr().cast(),
                 |word| word >= 100,
                 |output| found.push(output),
-            )
+            );
         };
         found
     }

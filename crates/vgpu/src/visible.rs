@@ -44,10 +44,7 @@ pub(crate) fn uuid(ordinal: u32) -> [u8; 16] {
 
 /// The UUID of a device as `nvidia-smi` writes it, without `GPU-`.
 pub(crate) fn uuid_text(ordinal: u32) -> String {
-    let hex: String = uuid(ordinal)
-        .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect();
+    let hex = format!("{:032x}", u128::from_be_bytes(uuid(ordinal)));
     format!(
         "{}-{}-{}-{}-{}",
         &hex[..8],

@@ -1,6 +1,6 @@
 //! Starting, devices, errors.
 
-use std::ffi::{CStr, c_char, c_int, c_uint};
+use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 
 use super::answer::{answer, give, of_argument, started};
 use crate::runtime::attribute;
@@ -182,3 +182,33 @@ unsafe fn give_text(out: *mut *const c_char, text: Option<&'static CStr>) -> Dri
         DriverError::SUCCESS
     }
 }
+
+/// Nothing is ever logged, so the callback is never called.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuLogsRegisterCallback(
+    callback: *const c_void,
+    _data: *mut c_void,
+    handle: *mut u64,
+) -> DriverError {
+    let registered = started().and_then(|session| {
+        if callback.is_null() {
+            return Err(DriverError::INVALID_VALUE);
+        }
+        Ok(session.handles().add(LogCallback))
+    });
+    // SAFETY: as for the CUDA function.
+    unsafe { give(handle, registered) }
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cuLogsUnregisterCallback(handle: u64) -> DriverError {
+    answer(|| {
+        started()?
+            .handles::<LogCallback>()
+            .remove(handle)
+            .map(drop)
+            .ok_or(DriverError::INVALID_HANDLE)
+    })
+}
+
+struct LogCallback;

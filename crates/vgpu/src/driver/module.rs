@@ -241,12 +241,11 @@ fn function_attribute(attribute: c_int, function: u64) -> Result<c_int, DriverEr
         .ok_or(DriverError::INVALID_HANDLE)?;
     Ok(match attribute {
         0 => 1024,
-        1..=3 | 7 => 0,
+        1..=3 | 7 | 10..=15 => 0,
         4 => REGISTERS,
         5 | 6 => binary_version(&session.settings.device),
         8 => max_dynamic_shared,
         9 => -1,
-        10..=15 => 0,
         _ => return Err(DriverError::INVALID_VALUE),
     })
 }

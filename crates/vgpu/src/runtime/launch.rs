@@ -69,7 +69,7 @@ pub extern "C" fn __cudaPushCallConfiguration(
             block,
             shared_bytes,
             stream,
-        })
+        });
     });
     0
 }
@@ -129,12 +129,15 @@ pub unsafe extern "C" fn __cudaRegisterFunction(
     }
 }
 
-/// Sizes of the variables of kernels by the address of their host twin, and their device addresses once asked for.
-static VARIABLES: Mutex<Option<HashMap<usize, (usize, Option<u64>)>>> = Mutex::new(None);
+/// Size of a variable of a kernel, and its device address once asked for.
+type Variable = (usize, Option<u64>);
+
+/// Variables of kernels by the address of their host twin.
+static VARIABLES: Mutex<Option<HashMap<usize, Variable>>> = Mutex::new(None);
 
 fn variable<R>(
     symbol: *const c_void,
-    look: impl FnOnce(&mut (usize, Option<u64>)) -> Result<R, CudaError>,
+    look: impl FnOnce(&mut Variable) -> Result<R, CudaError>,
 ) -> Result<R, CudaError> {
     let mut variables = VARIABLES.lock().unwrap_or_else(PoisonError::into_inner);
     look(
@@ -170,9 +173,10 @@ pub unsafe extern "C" fn cudaGetSymbolAddress(
     answer(|| {
         let address = output(address)?;
         let found = current().and_then(|current| {
-            variable(symbol, |(size, at)| match at {
-                Some(at) => Ok(*at),
-                None => {
+            variable(symbol, |(size, at)| {
+                if let Some(at) = at {
+                    Ok(*at)
+                } else {
                     let new = allocate(current, (*size).max(1), Kind::Malloc)?;
                     *at = Some(new);
                     Ok(new)
@@ -197,12 +201,18 @@ pub unsafe extern "C" fn cudaGetSymbolSize(size: *mut usize, symbol: *const c_vo
 /// A kernel's handle is the address of its stub.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn __cudaGetKernel(kernel: *mut u64, stub: *const c_void) -> CudaError {
-    answer(|| Ok(output(kernel)?.set(stub as u64)))
+    answer(|| {
+        let _: () = output(kernel)?.set(stub as u64);
+        Ok(())
+    })
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudaGetFuncBySymbol(function: *mut u64, stub: *const c_void) -> CudaError {
-    answer(|| Ok(output(function)?.set(stub as u64)))
+    answer(|| {
+        let _: () = output(function)?.set(stub as u64);
+        Ok(())
+    })
 }
 
 /// What a launch must satisfy on any device.
@@ -448,11 +458,9 @@ pub(crate) fn blocks_per_multiprocessor(
     let warps = threads.next_multiple_of(32);
     let by_threads = device.max_threads_per_multiprocessor / warps;
     let by_registers = device.registers_per_multiprocessor / (warps * REGISTERS as u32);
-    let by_shared = if shared_bytes == 0 {
-        u32::MAX
-    } else {
-        (device.shared_memory_per_multiprocessor as usize / shared_bytes) as u32
-    };
+    let by_shared = (device.shared_memory_per_multiprocessor as usize)
+        .checked_div(shared_bytes)
+        .map_or(u32::MAX, |blocks| blocks as u32);
     Ok(by_threads
         .min(by_registers)
         .min(by_shared)

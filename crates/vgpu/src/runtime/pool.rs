@@ -86,7 +86,7 @@ pub extern "C" fn cudaFreeAsync(address: u64, _stream: u64) -> CudaError {
         } = current()?;
         release(session, address)?;
         counts(machine, |counts| {
-            counts.used -= counts.live.remove(&address).unwrap_or(0)
+            counts.used -= counts.live.remove(&address).unwrap_or(0);
         });
         Ok(())
     })
@@ -104,7 +104,8 @@ pub unsafe extern "C" fn cudaMemPoolGetAttribute(
             // The three reuse policies are ints, the rest are 64-bit.
             1..=3 => output(value.cast::<c_int>())?.set(1),
             4 => {
-                output(value.cast::<u64>())?.set(counts(machine, |counts| counts.release_threshold))
+                output(value.cast::<u64>())?
+                    .set(counts(machine, |counts| counts.release_threshold));
             }
             5 | 7 => output(value.cast::<u64>())?.set(counts(machine, |counts| counts.used)),
             6 | 8 => output(value.cast::<u64>())?.set(counts(machine, |counts| counts.used_high)),
@@ -127,10 +128,11 @@ pub unsafe extern "C" fn cudaMemPoolSetAttribute(
         }
         match attribute {
             1..=3 => {}
-            // SAFETY: the caller passes a 64-bit value for this attribute.
-            4 => counts(machine, |counts| {
-                counts.release_threshold = unsafe { value.cast::<u64>().read_unaligned() }
-            }),
+            4 => {
+                // SAFETY: the caller passes a 64-bit value for this attribute.
+                let threshold = unsafe { value.cast::<u64>().read_unaligned() };
+                counts(machine, |counts| counts.release_threshold = threshold);
+            }
             6 | 8 => counts(machine, |counts| counts.used_high = counts.used),
             _ => return Err(CudaError::INVALID_VALUE),
         }

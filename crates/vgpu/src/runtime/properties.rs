@@ -152,7 +152,7 @@ pub(crate) fn attribute(session: &Session, machine: u32, number: i32) -> Option<
     let device = &session.settings.device;
     let (major, minor) = device.compute_capability;
     let value = match number {
-        1 | 2 | 3 => 1024,         // threads per block, block dimensions x and y
+        1..=3 => 1024,             // threads per block, block dimensions x and y
         4 => 64,                   // block dimension z
         5 | 11 => i32::MAX as u32, // grid dimension x, pitch
         6 | 7 => 65_535,           // grid dimensions y and z

@@ -104,10 +104,12 @@ impl fmt::Display for Bytes {
         if self.0 <= KIB {
             return f.pad(&format!("{} bytes", self.0));
         }
-        let (unit, name) = match self.0 {
-            ..=MIB => (KIB, "KiB"),
-            ..=GIB => (MIB, "MiB"),
-            _ => (GIB, "GiB"),
+        let (unit, name) = if self.0 <= MIB {
+            (KIB, "KiB")
+        } else if self.0 <= GIB {
+            (MIB, "MiB")
+        } else {
+            (GIB, "GiB")
         };
         f.pad(&format!("{:.2} {name}", self.0 as f64 / unit as f64))
     }

@@ -48,6 +48,8 @@ pub(crate) struct Launch {
     pub extent: Extent,
     /// Whether large parameters are initialized.
     pub initialization: Initialization,
+    /// Whether memory is labeled.
+    pub labels: Labels,
     /// Whether the script's files are out of its reach.
     pub writes: Writes,
     /// Where the profile goes; `None` for the folder of profiles.
@@ -72,6 +74,15 @@ pub(crate) enum Initialization {
     Skipped,
     /// It is done.
     Real,
+}
+
+/// What is known of memory besides its amount.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Labels {
+    /// Its role, module and source line.
+    Attached,
+    /// Nothing: the script runs without the hooks that find them out.
+    Absent,
 }
 
 /// What becomes of what the script writes.
@@ -209,7 +220,7 @@ fn settings(launch: &Launch, run: &RunFolder, standins: &Path) -> Result<RunSett
         timeout_secs: launch.timeout.as_secs(),
         real_init: launch.initialization == Initialization::Real,
         allow_writes: launch.writes == Writes::Allowed,
-        labels: true,
+        labels: launch.labels == Labels::Attached,
         command: std::iter::once(launch.python.path.as_os_str())
             .chain(launch.arguments.iter().map(OsString::as_os_str))
             .map(|argument| argument.to_string_lossy().into_owned())

@@ -116,8 +116,8 @@ fn an_interrupt_leaves_a_verdict() {
 fn the_script_gets_the_environment_of_the_contract() {
     let body = "echo \"$PYTHONPATH\"; cat \"$OOMPROOF_RUN\"";
     let setting = Setting::new().python("3,11,7", TORCH, body);
-    let mut command =
-        setting.command("run --memory 16g --steps 3 --real-init --timeout 2m train.py a");
+    let mut command = setting
+        .command("run --memory 16g --steps 3 --real-init --no-labels --timeout 2m train.py a");
     command.env("PYTHONPATH", "/theirs");
     let talk = String::from_utf8(command.output().unwrap().stderr).unwrap();
     let agent = setting.path("resources/agent");
@@ -130,6 +130,7 @@ fn the_script_gets_the_environment_of_the_contract() {
     assert_eq!(settings["steps"], 3);
     assert_eq!(settings["timeout_secs"], 120);
     assert_eq!(settings["real_init"], true);
+    assert_eq!(settings["labels"], false);
     assert_eq!(settings["allow_writes"], false);
     assert_eq!(settings["cuda_version"], 13_020);
     let command = settings["command"].as_array().unwrap();

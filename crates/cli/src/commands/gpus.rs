@@ -15,7 +15,7 @@ use serde::Serialize;
 use crate::card::Card;
 use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::launch::{Extent, Initialization, Launch, Writes, launch};
+use crate::launch::{Extent, Initialization, Labels, Launch, Writes, launch};
 use crate::platform;
 use crate::printer;
 use crate::python;
@@ -282,6 +282,11 @@ fn verify(lines: &mut [Line], recorded: &Recorded, resources: Resources) -> Resu
                 Initialization::Real
             } else {
                 Initialization::Skipped
+            },
+            labels: if settings.labels {
+                Labels::Attached
+            } else {
+                Labels::Absent
             },
             // Only the user can say so, for this run.
             writes: Writes::Redirected,

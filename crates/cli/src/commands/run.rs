@@ -11,7 +11,7 @@ use crate::card::{Card, CardArgs, card};
 use crate::duration;
 use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::launch::{Extent, Initialization, Launch, Writes, launch};
+use crate::launch::{Extent, Initialization, Labels, Launch, Writes, launch};
 use crate::platform;
 use crate::printer;
 use crate::python;
@@ -41,6 +41,10 @@ pub(crate) struct LaunchArgs {
     /// Initialize large parameters for real; by default their values are left as they are
     #[arg(long)]
     pub real_init: bool,
+
+    /// Measure amounts only: no role, module or source line of memory is found out
+    #[arg(long)]
+    pub no_labels: bool,
 
     /// Let the script write where it wants; by default what it writes goes to a scratch folder
     #[arg(long)]
@@ -159,6 +163,11 @@ pub(crate) fn resolve(
             Initialization::Real
         } else {
             Initialization::Skipped
+        },
+        labels: if typed.no_labels {
+            Labels::Absent
+        } else {
+            Labels::Attached
         },
         writes: if typed.allow_writes {
             Writes::Allowed

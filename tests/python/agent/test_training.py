@@ -232,3 +232,11 @@ step()
     assert oom["file"].endswith("script.py")
     assert (oom["function"], oom["line"]) == ("gives_up", line)
     assert done.note("oom_survived")["count"] == 1
+
+
+def test_a_traceback_shows_no_frame_of_the_agent(run):
+    done = run("import torch\n\ntry:\n    torch.zeros(2) + torch.zeros(3)\nexcept RuntimeError:\n    torch.zeros(2) @ torch.zeros(3)\n")
+    assert done.code == 1
+    assert "During handling" in done.err
+    assert "script.py" in done.err
+    assert "_oomproof_agent" not in done.err

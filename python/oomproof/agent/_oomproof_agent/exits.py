@@ -35,6 +35,7 @@ class Exits:
 
     def watch(self) -> None:
         atexit.register(self._at_exit)
+        self._watch_tracebacks()
         self._watch_sys_exit()
         self._watch_immediate()
         self._watch_terminate()
@@ -85,6 +86,21 @@ class Exits:
             "file": place.file if place else None,
             "line": place.line if place else None,
         }
+
+    def _watch_tracebacks(self) -> None:
+        original = sys.excepthook
+
+        @functools.wraps(original)
+        def wrapped(kind: Any, error: BaseException, trace: Any) -> None:
+            chained: Optional[BaseException] = error
+            seen = set()
+            while chained is not None and id(chained) not in seen:
+                seen.add(id(chained))
+                chained.__traceback__ = self._frames.without_own(chained.__traceback__)
+                chained = chained.__cause__ or chained.__context__
+            original(kind, error, error.__traceback__)
+
+        sys.excepthook = wrapped
 
     def _watch_sys_exit(self) -> None:
         original = sys.exit

@@ -10,7 +10,7 @@ import contextlib
 import functools
 import os
 import sys
-from types import CodeType, FrameType
+from types import CodeType, FrameType, TracebackType
 from typing import Callable, Dict, NamedTuple, Optional, Tuple
 
 
@@ -29,7 +29,8 @@ class Frames:
         # The code object stays in the value so that its identity is not given to another one.
         self._codes: Dict[int, Tuple[CodeType, Optional[Dict[int, int]]]] = {}
         own = os.path.dirname(os.path.abspath(__file__))
-        self._inside = tuple(folder + os.sep for folder in (own, os.path.realpath(own)))
+        self._own = tuple(folder + os.sep for folder in (own, os.path.realpath(own)))
+        self._inside = self._own
         self._files = {contextlib.__file__, functools.__file__}
 
     def hide(self, folder: str) -> None:
@@ -72,6 +73,18 @@ class Frames:
                 found = self._place(trace.tb_frame, trace.tb_lineno)
             trace = trace.tb_next
         return found
+
+    def without_own(self, trace: Optional[TracebackType]) -> Optional[TracebackType]:
+        """The traceback as it is without this agent: its own frames lie between the script's and PyTorch's."""
+        kept = []
+        while trace is not None:
+            if not trace.tb_frame.f_code.co_filename.startswith(self._own):
+                kept.append(trace)
+            trace = trace.tb_next
+        clean: Optional[TracebackType] = None
+        for entry in reversed(kept):
+            clean = TracebackType(clean, entry.tb_frame, entry.tb_lasti, entry.tb_lineno)
+        return clean
 
     def here(self) -> Optional[Place]:
         return self.place(sys._getframe(1))

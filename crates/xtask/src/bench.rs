@@ -1,6 +1,6 @@
-//! `cargo xtask bench`: the scripts in `bench/`, which measure and score, and take minutes.
+//! `cargo xtask bench`: the benches in `bench/`, which measure and score, and take minutes.
 //!
-//! A script is a Python or shell file there; its first comment or docstring line says what it measures.
+//! A bench is a folder there with a `run.py` or `run.sh`, whose first comment or docstring line says what it measures.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,14 +14,14 @@ use crate::{build, environments, spawn};
 /// Arguments of `cargo xtask bench`.
 #[derive(Args)]
 pub(crate) struct BenchArguments {
-    /// The script to run, without its ending; none lists them.
+    /// The bench to run; none lists them.
     name: Option<String>,
     /// Arguments of the script.
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     arguments: Vec<String>,
 }
 
-/// Lists the scripts, or runs one with the program, the device and the environment ready.
+/// Lists the benches, or runs one with the program, the device and the environment ready.
 pub(crate) fn run(repository: &Repository, arguments: &BenchArguments) -> Result<()> {
     let scripts = scripts(&repository.root.join("bench"))?;
     let Some(name) = &arguments.name else {
@@ -59,13 +59,9 @@ fn scripts(folder: &Path) -> Result<Vec<PathBuf>> {
         fs::read_dir(folder).with_context(|| format!("`{}` cannot be read", folder.display()))?;
     let mut scripts = Vec::new();
     for entry in entries {
-        let path = entry?.path();
-        let is_script = path
-            .extension()
-            .is_some_and(|ending| ending == "py" || ending == "sh");
-        if is_script && !name_of(&path).starts_with('_') {
-            scripts.push(path);
-        }
+        let bench = entry?.path();
+        let files = ["run.py", "run.sh"].map(|file| bench.join(file));
+        scripts.extend(files.into_iter().find(|file| file.is_file()));
     }
     scripts.sort();
     Ok(scripts)
@@ -73,7 +69,8 @@ fn scripts(folder: &Path) -> Result<Vec<PathBuf>> {
 
 fn name_of(script: &Path) -> String {
     script
-        .file_stem()
+        .parent()
+        .and_then(Path::file_name)
         .unwrap_or_default()
         .to_string_lossy()
         .into_owned()

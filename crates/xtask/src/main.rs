@@ -45,7 +45,7 @@ enum Verb {
     Demo(DemoArguments),
     /// Check everything: format, lints, Rust, Python, generated files, README.
     Test(TestArguments),
-    /// List the scripts in bench/, or run one.
+    /// List the benches in bench/, or run one.
     Bench(bench::BenchArguments),
     /// Add to the stand-ins' tables what NVIDIA's packages in an environment declare.
     Generate(GenerateArguments),

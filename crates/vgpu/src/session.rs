@@ -4,7 +4,7 @@
 //! [`attach`] has succeeded, and in a child whose parent had used the device, there is no session and every CUDA call
 //! says so.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
@@ -23,6 +23,7 @@ struct Interned {
     texts: HashMap<String, u32>,
     sites: HashMap<(u32, u32, u32), u32>,
     modules: HashMap<(u32, u32), u32>,
+    notes: HashSet<String>,
 }
 
 /// A virtual machine with its devices.
@@ -165,6 +166,13 @@ impl Session {
             nanos: self.nanos(),
             json: json.to_owned(),
         });
+    }
+
+    /// Appends a JSON object unless the very same one was appended before.
+    pub(crate) fn note_once(&self, json: &str) {
+        if lock(&self.interned).notes.insert(json.to_owned()) {
+            self.note(json);
+        }
     }
 
     /// Trims the file of the profile.

@@ -132,7 +132,8 @@ pub unsafe extern "C" fn cudaGetDriverEntryPoint(
     unsafe { cudaGetDriverEntryPointByVersion(name, address, version, flags, result) }
 }
 
-/// Private tables of the driver are not imitated.
+/// Private tables of the driver are not imitated. Only a CUDA runtime that is linked statically into a library asks for
+/// them; it can not work without, so the library is named.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuGetExportTable(
     table: *mut *const c_void,
@@ -140,5 +141,34 @@ pub unsafe extern "C" fn cuGetExportTable(
 ) -> DriverError {
     // SAFETY: as for the CUDA function.
     unsafe { put(table, std::ptr::null()) };
+    if let (Some(session), Some(library)) = (crate::session::session(), calling_library()) {
+        session.note_once(
+            &serde_json::json!({ "kind": "foreign_runtime", "library": library }).to_string(),
+        );
+    }
     DriverError::NOT_FOUND
+}
+
+/// The file of the innermost library on this thread's stack that is not this one.
+fn calling_library() -> Option<String> {
+    let file_of = |address: *mut c_void| {
+        // SAFETY: `dladdr` only looks the address up, and fills the struct when it returns other than 0.
+        unsafe {
+            let mut found: libc::Dl_info = std::mem::zeroed();
+            let known = libc::dladdr(address, &raw mut found) != 0 && !found.dli_fname.is_null();
+            known.then(|| {
+                CStr::from_ptr(found.dli_fname)
+                    .to_string_lossy()
+                    .into_owned()
+            })
+        }
+    };
+    let own = file_of(calling_library as *mut c_void)?;
+    let mut stack = [std::ptr::null_mut(); 16];
+    // SAFETY: the array has room for the frames asked for.
+    let n_frames = unsafe { libc::backtrace(stack.as_mut_ptr(), stack.len() as c_int) };
+    stack[..n_frames.max(0) as usize]
+        .iter()
+        .filter_map(|address| file_of(*address))
+        .find(|file| *file != own)
 }

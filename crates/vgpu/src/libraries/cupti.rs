@@ -1,0 +1,69 @@
+//! CUPTI: the texts that a profiler prints when it learns that there is nothing to record.
+//!
+//! Recording is not modelled, and the stand-in says so by name; but a profiler reads the text of that very error
+//! from a pointer that only a real answer would set.
+
+use std::ffi::c_char;
+
+use crate::status::put;
+
+/// `CUptiResult`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(transparent)]
+pub struct CuptiResult(pub i32);
+
+impl CuptiResult {
+    /// Success.
+    pub const SUCCESS: Self = Self(0);
+    /// An argument is wrong.
+    pub const INVALID_PARAMETER: Self = Self(1);
+}
+
+/// The name of a result.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuptiGetResultString(
+    result: CuptiResult,
+    text: *mut *const c_char,
+) -> CuptiResult {
+    let name = match result.0 {
+        0 => c"CUPTI_SUCCESS",
+        1 => c"CUPTI_ERROR_INVALID_PARAMETER",
+        14 => c"CUPTI_ERROR_NOT_COMPATIBLE",
+        15 => c"CUPTI_ERROR_NOT_INITIALIZED",
+        27 => c"CUPTI_ERROR_NOT_SUPPORTED",
+        999 => c"CUPTI_ERROR_UNKNOWN",
+        _ => c"CUPTI error without a name here",
+    };
+    // SAFETY: the caller passes a place for a pointer or null.
+    unsafe { put(text, name.as_ptr()) };
+    if text.is_null() {
+        CuptiResult::INVALID_PARAMETER
+    } else {
+        CuptiResult::SUCCESS
+    }
+}
+
+/// The last error of the thread: errors are not kept, because each is answered at once.
+#[unsafe(no_mangle)]
+pub extern "C" fn cuptiGetLastError() -> CuptiResult {
+    CuptiResult::SUCCESS
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::CStr;
+
+    use super::*;
+
+    #[test]
+    fn every_result_has_a_text() {
+        for code in [-1, 0, 1, 15, 27, 999, 12345] {
+            let mut text = std::ptr::null();
+            let result = unsafe { cuptiGetResultString(CuptiResult(code), &raw mut text) };
+            assert_eq!(result, CuptiResult::SUCCESS);
+            assert!(!unsafe { CStr::from_ptr(text) }.is_empty(), "{code}");
+        }
+        let result = unsafe { cuptiGetResultString(CuptiResult(0), std::ptr::null_mut()) };
+        assert_eq!(result, CuptiResult::INVALID_PARAMETER);
+    }
+}

@@ -24,6 +24,8 @@ pub(crate) fn assumptions(
     found.extend(skipped_init(timeline));
     found.extend(writes_redirected(timeline));
     found.extend(peak_varies(timeline));
+    found.extend(rest_not_run(timeline));
+    found.extend(single_step(timeline));
     found.extend(peak.into_iter().filter_map(unexplained));
     found.extend(more_devices(timeline));
     found.push(context(settings));
@@ -179,6 +181,35 @@ fn peak_varies(timeline: &Timeline) -> Option<Assumption> {
                 "the peak of a step varied between {low} and {high} and the run was stopped after {} steps; a later step may be higher",
                 timeline.steps.len()
             ),
+        )
+    })
+}
+
+/// A loop whose peak is steady says nothing of an evaluation behind it.
+fn rest_not_run(timeline: &Timeline) -> Option<Assumption> {
+    let stop = timeline.last_note("stop")?;
+    matches!(stop.text("reason"), Some("steady" | "growing" | "steps")).then(|| {
+        let steps = match timeline.steps.len() {
+            1 => "1 step".to_owned(),
+            steps => format!("{steps} steps"),
+        };
+        assumption(
+            "rest_not_run",
+            format!(
+                "the run was stopped after {steps}; what the script does after them (longer inputs, evaluation, saving) is not in the figures, and --full runs it"
+            ),
+        )
+    })
+}
+
+/// A first step makes what the second one already finds, such as an optimizer's states.
+fn single_step(timeline: &Timeline) -> Option<Assumption> {
+    let guided = !timeline.unknown_reads.is_empty() && timeline.last_note("stop").is_none();
+    (guided && timeline.steps.len() == 1).then(|| {
+        assumption(
+            "single_step",
+            "only one step was seen, perhaps because of a value that was assumed; a second one may have a higher peak, as it finds what the first has left"
+                .to_owned(),
         )
     })
 }

@@ -29,6 +29,7 @@ const HARMLESS: &[&str] = &[
     "skipped_init",
     "compile",
     "one_device_shown",
+    "rest_not_run",
     "allocation_not_recorded",
     "release_not_recorded",
 ];

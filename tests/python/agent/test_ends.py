@@ -131,3 +131,35 @@ def test_closed_libraries_become_stand_ins(run):
     assert done.out == ("libcudart.so.11.0: cannot open shared object file: No such file or directory\nTrue True\n"), (
         done.err
     )
+
+
+CHILD = "import sys; print('_oomproof_agent' in sys.modules, sys.path[1:2])"
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "subprocess.run(command)",
+        "subprocess.run(command, env={'PYTHONPATH': os.pathsep.join(sys.path), 'PATH': os.environ['PATH']})",
+        "subprocess.run(command, env={})",
+        "subprocess.run(command, env={b'PYTHONPATH': b'/there'})",
+        "os.environ.pop('PYTHONPATH'); os.environ.pop('OOMPROOF_RUN'); subprocess.run(command)",
+    ],
+)
+def test_a_python_child_is_followed_in_any_environment(run, call):
+    done = run(f"import os, subprocess, sys\ncommand = [sys.executable, '-c', {CHILD!r}]\n{call}\n")
+    assert done.code == 0, done.err
+    assert done.out.startswith("True"), done.out
+
+
+def test_the_environment_of_a_child_is_otherwise_as_given(run):
+    child = "import os; print(sorted(os.environ.items()))"
+    done = run(
+        f"import subprocess, sys\n"
+        f"given = {{'A': '1', 'PYTHONPATH': '/there'}}\n"
+        f"subprocess.run([sys.executable, '-c', {child!r}], env=given)\n"
+        f"print(given)\n"
+    )
+    assert done.code == 0, done.err
+    assert "('A', '1')" in done.out and ":/there')" in done.out
+    assert done.out.endswith("{'A': '1', 'PYTHONPATH': '/there'}\n"), done.out

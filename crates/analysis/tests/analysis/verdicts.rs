@@ -515,8 +515,38 @@ fn assumptions() {
         "peak_varies the peak of a step varied between 4.00 MiB and 8.00 MiB and the run was stopped after 4 steps; a later step may be higher []",
     );
     check_assumption(
+        r#"alloc w 1MiB; step; step; step; note {"kind":"stop","reason":"steady"}"#,
+        "rest_not_run the run was stopped after 3 steps; what the script does after them (longer inputs, evaluation, saving) is not in the figures, and --full runs it []",
+    );
+    check_assumption(
         "",
         "context_estimate the CUDA context is estimated to take 150.00 MiB (100.00 MiB to 200.00 MiB) []",
+    );
+}
+
+#[test]
+fn what_was_not_seen() {
+    let check = |timeline: &str, kinds: &[&str]| {
+        let assumptions = verdict(timeline).assumptions;
+        let found: Vec<_> = assumptions.iter().map(|each| each.kind.as_str()).collect();
+        assert_eq!(found, kinds, "{timeline}");
+    };
+    check(
+        "alloc w 1MiB; unknown-read 4 k; step",
+        &["unknown_value", "single_step", "context_estimate"],
+    );
+    check(
+        "alloc w 1MiB; unknown-read 4 k; step; step",
+        &["unknown_value", "context_estimate"],
+    );
+    check("alloc w 1MiB; step", &["context_estimate"]);
+    check(
+        r#"alloc w 1MiB; unknown-read 4 k; step; note {"kind":"stop","reason":"steps"}"#,
+        &["unknown_value", "rest_not_run", "context_estimate"],
+    );
+    check(
+        r#"alloc w 1MiB; step; note {"kind":"stop","reason":"timeout"}"#,
+        &["context_estimate"],
     );
 }
 

@@ -24,7 +24,7 @@ from .modules import Modules
 from .names import FORWARD
 from .ooms import Ooms, is_out_of_memory
 from .phases import Phases
-from .processes import after_fork_in_child, prepare_environment
+from .processes import Followed, after_fork_in_child, prepare_environment
 from .roles import Roles
 from .sites import Sites
 from .steady import Steady
@@ -77,6 +77,7 @@ class Agent:
             files.install(self._settings, self.device.note)
         self.imports.on("torch", before=self._before_torch, after=self._after_torch)
         self.imports.install()
+        Followed(folder=_folder(), run_json=self._run_json).watch(self.imports)
         after_fork_in_child(self._forked)
         _leave_path()
 
@@ -90,7 +91,7 @@ class Agent:
             failure.give_up(
                 self._settings,
                 f"the virtual GPU could not be started: {error}",
-                "run `oomproof gpus` to see whether the installation works, and reinstall oomproof if not",
+                "set TMPDIR to a folder on a disk with room; if it has, reinstall oomproof",
             )
         self.exits.waiting_for = self.steps.waiting_for
         self.exits.on_error = self._failed
@@ -114,6 +115,13 @@ class Agent:
             torch=str(torch.__version__),
             cuda=torch.version.cuda,
         )
+        backend = torch.cuda.get_allocator_backend()
+        if backend != "native":
+            failure.give_up(
+                self._settings,
+                f"the allocator backend `{backend}` is not supported: it leaves to the driver what is reserved",
+                "run without `backend` in PYTORCH_ALLOC_CONF and PYTORCH_CUDA_ALLOC_CONF",
+            )
         if self._init_skip is not None:
             self._init_skip.install(self._settings, self.device.note)
         self._watch_optimizers()
@@ -183,9 +191,9 @@ class Agent:
         self.steps.optimizer_ended(optimizer)
 
     def _training_begins(self) -> None:
-        skipped, self._init_skip = self._init_skip, None
-        if skipped is not None:
-            skipped.flush()
+        # Each time: a script may build another model after it trained one.
+        if self._init_skip is not None:
+            self._init_skip.flush()
 
     def _step_ended(self, step: int) -> None:
         self.ooms.step_ended()
@@ -238,6 +246,10 @@ def _label_after_apply(function: Any, walk: Callable[[Any], None]) -> Any:
     return _apply
 
 
+def _folder() -> str:
+    return os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+
+
 def _leave_path() -> None:
-    folder = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    folder = _folder()
     sys.path[:] = [entry for entry in sys.path if os.path.abspath(entry or ".") != folder]

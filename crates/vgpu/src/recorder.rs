@@ -113,7 +113,7 @@ impl Recorder {
         let first = layout::new_header(u64::from(std::process::id()));
         // SAFETY: the mapping is `HEADER_LEN` bytes long, as is `first`.
         unsafe { std::ptr::copy_nonoverlapping(first.as_ptr(), base, first.len()) };
-        Ok(Self {
+        let mut recorder = Self {
             file,
             header: Header { base },
             window: std::ptr::null_mut(),
@@ -121,7 +121,10 @@ impl Recorder {
             end: layout::HEADER_LEN,
             scratch: Vec::with_capacity(256),
             stopped: false,
-        })
+        };
+        // A disk that is full already is an error to be told at once, not a profile with nothing in it.
+        recorder.move_window()?;
+        Ok(recorder)
     }
 
     pub(crate) fn header(&self) -> Header {

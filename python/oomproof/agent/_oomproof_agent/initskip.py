@@ -93,11 +93,26 @@ class _Pages:
 class _Known:
     """A parameter's memory, valid while the tensor that it was seen through still has it."""
 
-    __slots__ = ("skipped", "tensor")
+    __slots__ = ("announced", "skipped", "tensor")
 
-    def __init__(self, tensor: Any) -> None:
+    def __init__(self, tensor: Any, *, announced: bool = False) -> None:
         self.tensor = weakref.ref(tensor)
         self.skipped = False
+        # A parameter made of it will be registered, perhaps when the tensor itself is gone.
+        self.announced = announced
+
+    def holds(self, address: int) -> bool:
+        seen = self.tensor()
+        return seen is not None and _address(seen) == address
+
+
+def _remember_constructors() -> None:
+    """A default device applies to the functions that PyTorch looks up at its first use: the original ones, then."""
+    try:
+        from torch.utils._device import _device_constructors
+    except ImportError:
+        return
+    _device_constructors()
 
 
 def _address(tensor: Any) -> int:
@@ -136,7 +151,9 @@ class InitSkip:
         address = _address(parameter)
         before = self._known.get(address)
         known = _Known(parameter)
-        if before is not None and before.skipped and self._pages(parameter).untouched():
+        # Otherwise the memory was freed and given out again, which the system does as it likes.
+        same = before is not None and (before.announced or before.holds(address))
+        if same and before.skipped and self._pages(parameter).untouched():
             known.skipped = True
         self._known[address] = known
         self._replace_methods()
@@ -146,8 +163,7 @@ class InitSkip:
         known = self._known.get(address)
         if known is None:
             return None
-        seen = known.tensor()
-        if seen is None or _address(seen) != address:
+        if not known.holds(address):
             del self._known[address]
             return None
         return known
@@ -258,6 +274,7 @@ class InitSkip:
 
     def _replace_factories(self) -> None:
         if getattr(self.torch.randn, "__wrapped__", None) is None:
+            _remember_constructors()
             for name in _FACTORIES:
                 self._factory(name)
 
@@ -293,7 +310,7 @@ class InitSkip:
         tensor = self.torch.empty(tuple(size), **keep)
         if not self._large(tensor) or tensor.numel() * tensor.element_size() < _LARGE_UNREGISTERED:
             return None
-        known = _Known(tensor)
+        known = _Known(tensor, announced=True)
         if not self._clear(tensor, known):
             return None
         self._known[_address(tensor)] = known
@@ -313,7 +330,7 @@ class InitSkip:
 
     def _blank(self, like: Any, dtype: Any) -> Any:
         tensor = self.torch.empty_like(like, dtype=dtype, requires_grad=False)
-        known = _Known(tensor)
+        known = _Known(tensor, announced=True)
         known.skipped = True  # it is counted already
         if not self._clear(tensor, known):
             return None

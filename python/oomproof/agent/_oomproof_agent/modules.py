@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import threading
 import weakref
+from threading import get_ident
 from typing import Any, Callable, Dict, List, Tuple
 
 from .device import Device
@@ -56,7 +57,7 @@ class Modules:
         self._device.words[MODULE_WORD] = 0
 
     def _mine(self) -> bool:
-        return threading.get_ident() == self._main or self._phases.current == BACKWARD
+        return get_ident() == self._main or self._phases.current == BACKWARD
 
     def _before(self, module: Any, _args: Any) -> None:
         if not self._mine():
@@ -77,12 +78,9 @@ class Modules:
             return
         stack = self._stack
         key = id(module)
-        # Modules left by an interrupt are still above this one.
-        for position in range(len(stack) - 1, -1, -1):
-            if stack[position][0] == key:
-                del stack[position:]
-                break
-        else:
+        if stack and stack[-1][0] == key:
+            stack.pop()
+        elif not _unwind(stack, key):
             return
         self._device.words[MODULE_WORD] = stack[-1][1] if stack else 0
         if not stack and self._phases.current != BACKWARD:
@@ -115,3 +113,12 @@ class Modules:
         # An identity is given to another object once its owner is gone.
         self._watches[key] = weakref.ref(module, forget)
         self._ids[key] = self._device.module(path, type(module).__name__)
+
+
+def _unwind(stack: List[Tuple[int, int, Any]], key: int) -> bool:
+    """Removes the module `key` and those above it, which an interrupt left there."""
+    for position in range(len(stack) - 1, -1, -1):
+        if stack[position][0] == key:
+            del stack[position:]
+            return True
+    return False

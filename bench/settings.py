@@ -19,7 +19,8 @@ from timing import run
 PROBE = """
 import json, os, sys
 import torch
-sys.stderr.write("\\nPROBE" + json.dumps([json.load(open(os.environ["OOMPROOF_RUN"])), os.environ["PYTHONPATH"]]) + "\\n")
+settings = json.load(open(os.environ["OOMPROOF_RUN"]))
+sys.stderr.write("\\nPROBE" + json.dumps([settings, os.environ["PYTHONPATH"]]) + "\\n")
 """
 
 
@@ -58,10 +59,25 @@ def of_a_run(oomproof: str, python: str, *, gpu: str) -> Settings:
         probe = Path(folder) / "probe.py"
         probe.write_text(PROBE)
         profile = Path(folder) / "probe.oomprofile"
-        finished = run([
-            "bash", "-c", '"$@" || true', "oomproof",
-            oomproof, "run", "--json", "--full", "--gpu", gpu, "--python", python, "--profile", str(profile), str(probe),
-        ])
+        finished = run(
+            [
+                "bash",
+                "-c",
+                '"$@" || true',
+                "oomproof",
+                oomproof,
+                "run",
+                "--json",
+                "--full",
+                "--gpu",
+                gpu,
+                "--python",
+                python,
+                "--profile",
+                str(profile),
+                str(probe),
+            ]
+        )
     for line in finished.err.splitlines():
         if line.startswith("PROBE"):
             values, python_path = json.loads(line.removeprefix("PROBE"))

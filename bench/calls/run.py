@@ -50,10 +50,16 @@ def torch_figures(arguments: argparse.Namespace) -> dict[str, float]:
     known = settings.of_a_run(arguments.oomproof, arguments.python, gpu="h100")
     with tempfile.TemporaryDirectory() as folder:
         run_json = known.write(Path(folder))
-        finished = run([
-            arguments.python, str(HERE.parent / "device_only.py"), known.device, known.stand_ins, str(run_json),
-            str(HERE / "torch_own.py"),
-        ])
+        finished = run(
+            [
+                arguments.python,
+                str(HERE.parent / "device_only.py"),
+                known.device,
+                known.stand_ins,
+                str(run_json),
+                str(HERE / "torch_own.py"),
+            ]
+        )
     line = next(line for line in finished.err.splitlines() if line.startswith("FIGURES"))
     return dict(json.loads(line.removeprefix("FIGURES")))
 
@@ -69,7 +75,8 @@ def main() -> None:
     if not device:
         sys.exit(f"`{arguments.criterion}` has no estimates\nhint: run `cargo bench -p oomproof-vgpu --bench calls`")
     small = SMALL_CALLS * max(device[name] for name in SMALL)
-    print(f"{'operation':20} {'torch + device':>15} {'device call':>12} {'small calls':>12} {'device / own work of torch':>27}")
+    head = f"{'operation':20} {'torch + device':>15} {'device call':>12} {'small calls':>12}"
+    print(f"{head} {'device / own work of torch':>27}")
     for operation, whole in torch_figures(arguments).items():
         call = device[OF_OPERATION[operation]]
         part = call + small

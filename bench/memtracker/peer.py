@@ -39,9 +39,7 @@ def main() -> None:
     with FakeTensorMode():
         config = example.Config()
         model = example.GPT2(config)
-        optimizer = torch.optim.AdamW(
-            model.parameters(), lr=6e-4, betas=(0.9, 0.95), weight_decay=0.1, foreach=True
-        )
+        optimizer = torch.optim.AdamW(model.parameters(), lr=6e-4, betas=(0.9, 0.95), weight_decay=0.1, foreach=True)
         tracker = MemTracker()
         tracker.track_external(model, optimizer)
         peaks = []

@@ -27,10 +27,20 @@ MIB = 2**20
 
 
 def ours(arguments: argparse.Namespace) -> Finished:
-    return run([
-        arguments.oomproof, "run", "--json", "--steps", str(arguments.steps), "--gpu", "h100",
-        "--python", arguments.python, str(EXAMPLE),
-    ])
+    return run(
+        [
+            arguments.oomproof,
+            "run",
+            "--json",
+            "--steps",
+            str(arguments.steps),
+            "--gpu",
+            "h100",
+            "--python",
+            arguments.python,
+            str(EXAMPLE),
+        ]
+    )
 
 
 def peer(arguments: argparse.Namespace, before: list[str]) -> Finished:
@@ -62,7 +72,8 @@ def main() -> None:
         "oomproof": json.loads(done["oomproof"][-1].out)["peak"]["allocated_bytes"],
         "MemTracker": json.loads(done["MemTracker"][-1].out)["peak_bytes"],
     }
-    print(f"{'':12} {'wall: least':>11} {'median':>8} {'most':>8}   {'CPU: least':>10} {'median':>8} {'most':>8}   peak MiB")
+    rest = f"{'median':>8} {'most':>8}"
+    print(f"{'':12} {'wall: least':>11} {rest}   {'CPU: least':>10} {rest}   peak MiB")
     for name, finished in done.items():
         wall, cpu = [one.wall for one in finished], [one.cpu for one in finished]
         print(f"{name:12}    {spread(wall)}     {spread(cpu)}   {peaks[name] / MIB:8.1f}")
@@ -71,8 +82,10 @@ def main() -> None:
     print(f"oomproof / MemTracker, CPU:  {ratio([one.cpu for one in own], [one.cpu for one in base])}")
     print(f"peak, MemTracker - oomproof: {100 * (peaks['MemTracker'] / peaks['oomproof'] - 1):+.2f} %")
     turns = [a.wall / b.wall for a, b in zip(own, base, strict=True)]
-    print(f"oomproof was the faster in {sum(turn < 1 for turn in turns)} of {len(turns)} turns, "
-          f"median quotient {statistics.median(turns):.2f}")
+    print(
+        f"oomproof was the faster in {sum(turn < 1 for turn in turns)} of {len(turns)} turns, "
+        f"median quotient {statistics.median(turns):.2f}"
+    )
 
 
 if __name__ == "__main__":

@@ -81,8 +81,8 @@ def main() -> None:
             name: [1000 * statistics.median(steps_of(one, clock)) for one in finished]
             for name, finished in done.items()
         }
-        for figures, what in ((total, f"from import to end, seconds {clock_name}"), (step, f"one step, ms {clock_name}")):
-            print(f"{what:40} {'least':>8} {'median':>8} {'most':>8}   / bare")
+        for figures, what in ((total, "from import to end, seconds"), (step, "one step, ms")):
+            print(f"{f'{what} {clock_name}':40} {'least':>8} {'median':>8} {'most':>8}   / bare")
             for name, values in figures.items():
                 print(f"  {name:38} {spread(values)}   {ratio(values, figures['bare'])}")
 

@@ -190,11 +190,11 @@ def test_expandable_segments_reserve_less() -> None:
     assert expandable.verdict["conf"] == "expandable_segments:True"
 
 
-def test_the_driver_s_own_pool() -> None:
+def test_the_driver_s_own_pool_is_refused() -> None:
     finished = CONF["backend:cudaMallocAsync"].result()
-    assert finished.results["backend"] == "cudaMallocAsync"
-    assert finished.peak["allocated_bytes"] == finished.results["allocated"]
-    assert finished.verdict["unsupported"] == []
+    assert (finished.code, finished.results) == (5, {})
+    assert "`cudaMallocAsync` is not supported" in finished.verdict["error"]["text"]
+    assert "PYTORCH_ALLOC_CONF" in finished.verdict["error"]["hint"]
 
 
 @pytest.mark.parametrize("how", ["fork", "spawn"])

@@ -52,7 +52,7 @@ LOADED = Program(
     loaded = torch.load("weights.pt", mmap=True, weights_only=True)
     model = torch.nn.Module()
     model.layers = torch.nn.ModuleList([torch.nn.Linear(16384, 16384, bias=False) for _ in range(4)])
-    model.load_state_dict(loaded)
+    model.load_state_dict(loaded, assign=True)
     model.cuda()
     direct = {name: tensor.to("cuda") for name, tensor in loaded.items()}
     again = torch.load("weights.pt", mmap=True, map_location="cuda", weights_only=True)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 
+import pytest
 from virtual_run import Program
 
 MODEL = """
 import torch, torch.nn as nn
-def train(rows, *, steps=4):
-    model = nn.Sequential(*[nn.Linear(2048, 2048) for _ in range(8)]).cuda()
+def train(rows, *, layers=8, steps=4):
+    model = nn.Sequential(*[nn.Linear(2048, 2048) for _ in range(layers)]).cuda()
     optimizer = torch.optim.AdamW(model.parameters())
     for _ in range(steps):
         model(torch.randn(rows, 2048).cuda()).sum().backward()
@@ -36,9 +37,9 @@ CAUGHT = Program(
     MODEL
     + """
 rows = 40000
-while True:
+while rows:
     try:
-        train(rows)
+        train(rows, layers=2)
         break
     except torch.cuda.OutOfMemoryError as error:
         result(message=str(error))
@@ -59,6 +60,22 @@ SMALL_REQUEST = Program(
     """,
     ["--memory", "1GiB"],
 )
+
+LATER = {
+    phase: Program(
+        MODEL
+        + f"""
+torch.cuda.set_per_process_memory_fraction({mebibytes} / 1024)
+try:
+    train(64)
+except torch.OutOfMemoryError as error:
+    result(message=str(error))
+    raise
+""",
+        ["--memory", "1GiB"],
+    )
+    for phase, mebibytes in (("load", 100), ("backward", 240), ("optimizer", 400))
+}
 
 TRAINED_ON_MORE = Program(MODEL + "train(40000)\n", ["--memory", "16GiB", "--steps", "2"])
 
@@ -82,6 +99,19 @@ def test_the_figures_of_the_error_are_the_message_s() -> None:
     assert oom["requested_bytes"] == 40000 * 2048 * 4
     assert sum(oom["held_by"].values()) >= UNCAUGHT.result().results["allocated"]
     assert oom["where"].split(":")[0].endswith("train.py")
+
+
+@pytest.mark.parametrize(
+    ("phase", "line"), [("load", ").cuda()"), ("backward", ".backward()"), ("optimizer", "optimizer.step()")]
+)
+def test_the_phase_and_the_line_are_named(phase: str, line: str) -> None:
+    finished = LATER[phase].result()
+    oom = finished.verdict["oom"]
+    assert (finished.code, oom["phase"], oom["message"]) == (10, phase, finished.results["message"])
+    # A model of eight layers has no larger parameter.
+    assert oom["requested_bytes"] == 2048 * 2048 * 4
+    number = int(oom["where"].split(":")[1].split()[0])
+    assert line in (finished.folder / "train.py").read_text().splitlines()[number - 1]
 
 
 def test_the_same_request_succeeds_where_it_is_said_to() -> None:

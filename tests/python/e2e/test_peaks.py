@@ -110,9 +110,23 @@ for workload in (decoder, convolutions, mixed, checkpointed, accumulated):
 result(left=torch.cuda.memory_allocated())
 """
 
+# What else looks at memory: the allocator's history, the profiler, snapshots.
+WATCHED = WORKLOADS.replace(
+    "for workload in (decoder, convolutions, mixed, checkpointed, accumulated):\n    workload()",
+    """
+torch.cuda.memory._record_memory_history(max_entries=1000)
+for workload in (decoder,):
+    with torch.profiler.profile(profile_memory=True):
+        workload()
+    torch.cuda.memory._dump_snapshot("memory.pickle")
+    torch.cuda.memory._record_memory_history(enabled=None)
+    result(snapshot=os.path.getsize("memory.pickle"))""",
+)
+
 LABELED = Program(WORKLOADS, ["--gpu", "h100", "--full"])
 UNLABELED = Program(WORKLOADS, ["--gpu", "h100", "--full", "--no-labels"])
 AGAIN = Program(WORKLOADS, ["--gpu", "h100", "--full"])
+WATCHED_TOO = Program(WATCHED, ["--gpu", "h100", "--full"])
 
 
 @pytest.mark.parametrize(
@@ -147,6 +161,14 @@ def test_the_same_program_has_the_same_verdict() -> None:
         text = str(verdict).replace(str(finished.folder), "FOLDER")
         verdict["text"] = text
     assert here["text"] == there["text"]
+
+
+def test_others_may_watch_too() -> None:
+    finished = WATCHED_TOO.result()
+    assert finished.results["decoder"] == LABELED.result().results["decoder"]
+    assert finished.peak["allocated_bytes"] == finished.results["decoder"][0]
+    assert finished.results["snapshot"] > 1000
+    assert sum(finished.peak["roles"].values()) == finished.peak["allocated_bytes"]
 
 
 def test_a_gradient_accumulates() -> None:

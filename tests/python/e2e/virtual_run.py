@@ -153,7 +153,9 @@ class Program:
                 os.killpg(process.pid, signal.SIGKILL)
                 raise
         seconds = time.monotonic() - begun
-        left = [f"process {pid}" for pid in _processes_with(mark)] + [str(path) for path in temporary.iterdir()]
+        # Torch makes a folder there itself when it may.
+        folders = [path for path in temporary.iterdir() if not (self.writes and path.name.startswith("torchinductor"))]
+        left = [f"process {pid}" for pid in _processes_with(mark)] + [str(path) for path in folders]
         return Finished(
             process.returncode, out.decode(), (early + err).decode(), folder, seconds, before, content(folder), left
         )
@@ -199,7 +201,7 @@ def _processes_with(mark: str) -> List[int]:
     return found
 
 
-_AHEAD = 1
+_AHEAD = 2
 _programs: List[Program] = []
-_pool = ThreadPoolExecutor(max_workers=2)
+_pool = ThreadPoolExecutor(max_workers=3)
 _session = tempfile.TemporaryDirectory(prefix="oomproof-e2e-")

@@ -116,6 +116,11 @@ CASES: List[str] = [
     "assert notes == [{'kind': 'skipped_init', 'tensors': 1, 'bytes': 4 << 20}], notes",
     "m = nn.Linear(1024, 1024); nn.init.ones_(m.weight); m.half(); initskip.flush(); assert notes[0]['tensors'] == 1",
     "nn.Linear(16, 16); initskip.flush(); assert notes == []",
+    "for _ in range(5): m = nn.Linear(1024, 1024); del m\n"
+    "initskip.flush(); assert notes[0]['tensors'] == 5, notes",
+    "h = Holder(lambda: torch.randn(N)); initskip.flush(); assert notes[0]['tensors'] == 1, notes",
+    # What PyTorch replaces itself
+    "torch.set_default_device('meta'); assert torch.randn(3).device.type == torch.rand(3).device.type == 'meta'",
 ]  # fmt: skip
 
 # Importing torch takes longer than most cases: one process forks for each.

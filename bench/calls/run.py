@@ -22,9 +22,8 @@ sys.path.insert(0, str(HERE.parent))
 import settings  # noqa: E402
 from timing import run  # noqa: E402
 
-# An operation makes its one weighty call and several small ones: which device, which stream, any error.
-SMALL = ("stream/cudaGetDevice", "stream/cudaGetLastError", "stream/cudaStreamIsCapturing")
-SMALL_CALLS = 4
+# An operation makes its one weighty call and small ones, of which these are a generous count.
+SMALL = {"stream/cudaGetDevice": 4, "stream/cudaGetLastError": 2, "stream/cudaStreamIsCapturing": 2}
 OF_OPERATION = {
     "allocate_and_free": "allocation/block_and_back",
     "add_out": "launch/elementwise",
@@ -74,7 +73,7 @@ def main() -> None:
     device = estimates(arguments.criterion)
     if not device:
         sys.exit(f"`{arguments.criterion}` has no estimates\nhint: run `cargo bench -p oomproof-vgpu --bench calls`")
-    small = SMALL_CALLS * max(device[name] for name in SMALL)
+    small = sum(count * device[name] for name, count in SMALL.items())
     head = f"{'operation':20} {'torch + device':>15} {'device call':>12} {'small calls':>12}"
     print(f"{head} {'device / own work of torch':>27}")
     for operation, whole in torch_figures(arguments).items():

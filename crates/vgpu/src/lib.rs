@@ -30,7 +30,6 @@ mod handles;
 mod kernels;
 mod memory;
 mod recorder;
-mod signature;
 mod status;
 mod unsupported;
 mod visible;

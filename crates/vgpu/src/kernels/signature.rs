@@ -122,8 +122,8 @@ pub(crate) struct Signature {
     /// Everything before the parameters: return type, scopes, template arguments.
     name: String,
     parameters: Vec<Parameter>,
-    /// The type of the elements when it is a fill.
-    fill_of: Option<String>,
+    /// The C++ types of the parameters.
+    types: Vec<String>,
 }
 
 impl Signature {
@@ -138,33 +138,53 @@ impl Signature {
     fn parse(text: &str) -> Self {
         let (name, parameters) = split_parameters(text).unwrap_or((text, ""));
         let texts = split_at_commas(parameters);
-        let fill_of = texts
-            .get(1)
-            .and_then(|functor| {
-                functor
-                    .strip_prefix("at::native::FillFunctor<")?
-                    .strip_suffix('>')
-            })
-            .filter(|_| {
-                texts
-                    .get(2)
-                    .is_some_and(|data| Parameter::of(data) == Parameter::PointerArray)
-            })
-            .map(|element| element.trim().to_owned());
         Self {
             name: name.to_owned(),
             parameters: texts.iter().map(|text| Parameter::of(text)).collect(),
-            fill_of,
+            types: texts.iter().map(|text| (*text).to_owned()).collect(),
         }
+    }
+
+    /// The C++ types of the parameters.
+    pub(crate) fn types(&self) -> &[String] {
+        &self.types
+    }
+
+    /// The function's own name, without scopes and template arguments.
+    pub(crate) fn function(&self) -> &str {
+        let before_arguments = self.name.split('<').next().unwrap_or_default();
+        before_arguments
+            .rsplit([':', ' '])
+            .next()
+            .unwrap_or_default()
     }
 
     pub(crate) fn parameters(&self) -> &[Parameter] {
         &self.parameters
     }
 
+    /// Whether an element-wise kernel goes through its tensors from the first byte to the last.
+    pub(crate) fn is_contiguous(&self) -> bool {
+        matches!(
+            self.function(),
+            "vectorized_elementwise_kernel" | "unrolled_elementwise_kernel"
+        ) && self.types.iter().all(|text| {
+            !text.contains("OffsetCalculator<") || text.contains("TrivialOffsetCalculator<")
+        })
+    }
+
     /// Length of an element in bytes, if this kernel fills contiguous memory with one value.
     pub(crate) fn fill_element_len(&self) -> Option<usize> {
-        Some(match self.fill_of.as_deref()? {
+        let [_, functor, _, ..] = self.types() else {
+            return None;
+        };
+        let element = functor
+            .strip_prefix("at::native::FillFunctor<")?
+            .strip_suffix('>')?;
+        if self.parameters[2] != Parameter::PointerArray || !self.is_contiguous() {
+            return None;
+        }
+        Some(match element.trim() {
             "bool" | "unsigned char" | "signed char" | "char" => 1,
             "short" | "unsigned short" | "c10::Half" | "c10::BFloat16" => 2,
             "int" | "unsigned int" | "float" => 4,
@@ -177,11 +197,7 @@ impl Signature {
 
     /// A name for people: the function, and the operation that it was instantiated for when that is part of it.
     pub(crate) fn short_name(&self) -> String {
-        let before_arguments = self.name.split('<').next().unwrap_or_default();
-        let function = before_arguments
-            .rsplit([':', ' '])
-            .next()
-            .unwrap_or_default();
+        let function = self.function();
         let operation = self
             .name
             .split(|c: char| !(c.is_alphanumeric() || c == '_'))
@@ -213,7 +229,7 @@ fn split_parameters(text: &str) -> Option<(&str, &str)> {
     None
 }
 
-fn split_at_commas(parameters: &str) -> Vec<&str> {
+pub(crate) fn split_at_commas(parameters: &str) -> Vec<&str> {
     let mut parts = Vec::new();
     let (mut depth, mut start) = (0i32, 0);
     for (at, c) in parameters.char_indices() {

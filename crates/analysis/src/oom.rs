@@ -55,7 +55,7 @@ pub(crate) fn last_oom(
                 Holding::at(timeline, roles, moment).by_role()
             })
             .unwrap_or_default(),
-        would_have_fitted_bytes: gave_up.map(|gave_up| sufficient(gave_up, tried)),
+        would_have_fitted_bytes: gave_up.and_then(|gave_up| sufficient(gave_up, tried)),
         survived: survived(timeline, at, circumstances),
         step: record
             .map(|record| record.step)
@@ -76,8 +76,9 @@ fn tried(message: &str) -> Option<Bytes> {
     format!("{number} {unit}").parse().ok()
 }
 
-/// The card on which the segment would have fitted: what is in use, and the segment.
-fn sufficient(gave_up: &GaveUp, tried: Option<Bytes>) -> Bytes {
+/// The card on which the segment would have fitted: what is in use, and the segment. `None` when there was room for
+/// that: then a limit that the script set itself was reached, and which share of which card it is says no figure.
+fn sufficient(gave_up: &GaveUp, tried: Option<Bytes>) -> Option<Bytes> {
     let asked = gave_up.refused.map(Bytes::new);
     let segment = match (asked, tried) {
         (Some(asked), Some(tried)) if printed_alike(asked, tried) => asked,
@@ -85,7 +86,9 @@ fn sufficient(gave_up: &GaveUp, tried: Option<Bytes>) -> Bytes {
         (_, Some(tried)) => tried.round_up_to(GRANULE),
         (None, None) => Bytes::new(gave_up.record.requested).round_up_to(GRANULE),
     };
-    Bytes::new(gave_up.record.total) - Bytes::new(gave_up.record.free) + segment
+    let total = Bytes::new(gave_up.record.total);
+    let enough = total - Bytes::new(gave_up.record.free) + segment;
+    (enough > total).then_some(enough)
 }
 
 fn printed_alike(exact: Bytes, printed: Bytes) -> bool {

@@ -129,9 +129,7 @@ AGAIN = Program(WORKLOADS, ["--gpu", "h100", "--full"])
 WATCHED_TOO = Program(WATCHED, ["--gpu", "h100", "--full"])
 
 
-@pytest.mark.parametrize(
-    "workload", ["decoder", "convolutions", "mixed", "checkpointed", "accumulated", "left"]
-)
+@pytest.mark.parametrize("workload", ["decoder", "convolutions", "mixed", "checkpointed", "accumulated", "left"])
 def test_labels_change_nothing(workload: str) -> None:
     assert LABELED.result().results[workload] == UNLABELED.result().results[workload]
 

@@ -75,9 +75,7 @@ PROGRAMS: Dict[str, Program] = {
     "segv": Program(STEPS + "train(2)\nimport ctypes\nctypes.string_at(0)\n", T4),
     "ctrl-c": Program(WAIT, T4, when_ready=interrupt_group),
     "program term": Program(WAIT, T4, when_ready=end_program),
-    "endless": Program(
-        STEPS + "torch.ones(5).cuda()\nwhile True:\n    time.sleep(0.01)\n", [*T4, "--timeout", "12s"]
-    ),
+    "endless": Program(STEPS + "torch.ones(5).cuda()\nwhile True:\n    time.sleep(0.01)\n", [*T4, "--timeout", "12s"]),
     "endless training": Program(
         STEPS + "train(1)\nwhile True:\n    time.sleep(0.01)\n", [*T4, "--timeout", "12s", "--full"]
     ),
@@ -153,7 +151,17 @@ def test_the_reason_says_what_happened(how: str, text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("how", "steps"), [("return", 2), ("sys.exit", 2), ("os._exit", 2), ("kill", 2), ("exec", 2), ("steps", 7), ("exec itself", 2), ("starts another", 2)]
+    ("how", "steps"),
+    [
+        ("return", 2),
+        ("sys.exit", 2),
+        ("os._exit", 2),
+        ("kill", 2),
+        ("exec", 2),
+        ("steps", 7),
+        ("exec itself", 2),
+        ("starts another", 2),
+    ],
 )
 def test_what_was_seen_is_kept(how: str, steps: int) -> None:
     finished = PROGRAMS[how].result()

@@ -66,8 +66,11 @@ UNKNOWN = Program(
     ["--gpu", "rtx-4090", "--full"],
 )
 UNKNOWN_AGAIN = Program(
-    UNKNOWN.script.replace("import torch\n", "import torch\n    junk = [torch.ones(n, device='cuda') for n in range(1, 3000, 7)]; del junk\n", 1)
-    .replace("    def read(tensor):\n        return tensor.tolist()", "    def read(tensor): return tensor.tolist()"),
+    UNKNOWN.script.replace(
+        "import torch\n",
+        "import torch\n    junk = [torch.ones(n, device='cuda') for n in range(1, 3000, 7)]; del junk\n",
+        1,
+    ).replace("    def read(tensor):\n        return tensor.tolist()", "    def read(tensor): return tensor.tolist()"),
     ["--gpu", "rtx-4090", "--full"],
 )
 
@@ -107,7 +110,14 @@ def test_nothing_was_assumed_of_what_is_known() -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["result(fresh=", "result(total=", "return tensor.tolist()", "result(product=", "if torch.isfinite", "result(loss="],
+    [
+        "result(fresh=",
+        "result(total=",
+        "return tensor.tolist()",
+        "result(product=",
+        "if torch.isfinite",
+        "result(loss=",
+    ],
 )
 def test_what_is_not_known_is_reported_where_it_is_read(text: str) -> None:
     finished = UNKNOWN.result()

@@ -466,6 +466,13 @@ fn out_of_memory_without_its_message() {
     check("oom 61MiB free=60MiB refused=2MiB", "1025MiB");
 }
 
+#[test]
+fn a_limit_of_the_script_is_not_the_card_s() {
+    let oom = verdict("oom 61MiB free=300MiB refused=62MiB").oom.unwrap();
+    assert_eq!(oom.free_bytes, Some(Bytes::from_mib(300)));
+    assert_eq!(oom.would_have_fitted_bytes, None);
+}
+
 fn check_assumption(timeline: &str, expected: &str) {
     let found = verdict(timeline).assumptions.remove(0);
     let place = found.r#where.unwrap_or_default();

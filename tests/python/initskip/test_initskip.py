@@ -103,6 +103,8 @@ CASES: List[str] = [
     "assert m.weight.all() and m.half().weight.all() and copy.deepcopy(m).weight.all()",
     "m = nn.Linear(1024, 1024); m.weight.data[5, 5] = 1; m.weight.data.mul_(2); assert m.weight.sum() == 2",
     "m = nn.Linear(1024, 1024); nn.init.zeros_(m.weight); m.weight.data += 1; assert m.weight.sum() == 1 << 20",
+    # Parameters without a size yet
+    "m = nn.LazyLinear(2048); m(torch.ones(1, 2048)); assert m.weight.any()",
     # Training
     "m = nn.Linear(1024, 1024); initskip.flush(); m.weight.data.fill_(1); assert m.weight.all()",
     "nn.Linear(1024, 1024); initskip.flush(); assert 'normal_' not in vars(torch.Tensor)\n"

@@ -136,12 +136,13 @@ class InitSkip:
     # -- what is a large parameter --------------------------------------------------------------------------------
 
     def _large(self, tensor: Any) -> bool:
+        # A subclass may refuse to be asked: a lazy module's parameter has no size before the first call.
         return bool(
-            tensor.device.type == "cpu"
+            type(tensor) in (self.torch.Tensor, self.torch.nn.Parameter)
+            and tensor.device.type == "cpu"
             and tensor.layout == self.torch.strided
             and (tensor.is_floating_point() or tensor.is_complex())
             and tensor.numel() * tensor.element_size() >= _LARGE
-            and type(tensor) in (self.torch.Tensor, self.torch.nn.Parameter)
         )
 
     def register(self, parameter: Any) -> None:

@@ -11,6 +11,7 @@ SMALL_TORCH = """
 import sys, types
 __version__ = "0"
 version = types.SimpleNamespace(cuda=None)
+cuda = types.SimpleNamespace(get_allocator_backend=lambda: "native")
 """
 SMALL_OPTIMIZER = """
 def register_optimizer_step_post_hook(hook): pass
@@ -163,3 +164,9 @@ def test_the_environment_of_a_child_is_otherwise_as_given(run):
     assert done.code == 0, done.err
     assert "('A', '1')" in done.out and ":/there')" in done.out
     assert done.out.endswith("{'A': '1', 'PYTHONPATH': '/there'}\n"), done.out
+
+
+def test_memory_without_a_cache_is_refused(run):
+    done = run("import os\nos.environ['PYTORCH_NO_CUDA_MEMORY_CACHING'] = '1'\nimport torch\nprint('on')\n")
+    assert done.code == 5 and done.out == "", done.out
+    assert "memory without PyTorch's cache is not supported" in done.err

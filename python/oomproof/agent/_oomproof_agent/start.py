@@ -122,6 +122,12 @@ class Agent:
                 f"the allocator backend `{backend}` is not supported: it leaves to the driver what is reserved",
                 "run without `backend` in PYTORCH_ALLOC_CONF and PYTORCH_CUDA_ALLOC_CONF",
             )
+        if "PYTORCH_NO_CUDA_MEMORY_CACHING" in os.environ:
+            failure.give_up(
+                self._settings,
+                "memory without PyTorch's cache is not supported: PyTorch then counts none of it",
+                "run without PYTORCH_NO_CUDA_MEMORY_CACHING; what is needed with the cache is an upper bound",
+            )
         if self._init_skip is not None:
             self._init_skip.install(self._settings, self.device.note)
         self._watch_optimizers()

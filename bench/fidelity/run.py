@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import re
 import subprocess
 import sys
@@ -42,8 +43,8 @@ def virtual(row: dict, arguments: argparse.Namespace) -> dict | None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("rows", type=Path)
-    parser.add_argument("--python", required=True)
-    parser.add_argument("--oomproof", default="target/release/oomproof")
+    parser.add_argument("--python", default=os.environ.get("OOMPROOF_TEST_PYTHON", "python3"))
+    parser.add_argument("--oomproof", default=os.environ.get("OOMPROOF_BIN", "target/release/oomproof"))
     arguments = parser.parse_args()
 
     version = torch_version(arguments.python)

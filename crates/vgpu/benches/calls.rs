@@ -161,12 +161,11 @@ fn attach(folder: &Path) {
     let name = CString::new(file.into_os_string().into_encoded_bytes()).expect("no NUL in a path");
     // SAFETY: a C string; the error is a C string, or null when there is none.
     unsafe {
-        if oomproof_attach(name.as_ptr()) != 0 {
-            panic!(
-                "{}",
-                std::ffi::CStr::from_ptr(oomproof_error()).to_string_lossy()
-            );
-        }
+        assert!(
+            oomproof_attach(name.as_ptr()) == 0,
+            "{}",
+            std::ffi::CStr::from_ptr(oomproof_error()).to_string_lossy()
+        );
     }
 }
 
@@ -203,7 +202,7 @@ fn report(address: u64, size: i64) {
             allocated,
             2 * allocated,
             DEVICE,
-        )
+        );
     };
 }
 
@@ -252,7 +251,7 @@ fn launches(criterion: &mut Criterion<ThreadTime>, base: u64) {
     let mut time = |name: &str, mangled: &'static str, arguments: &[*const c_void]| {
         let kernel = kernel(mangled);
         group.bench_function(name, |bencher| {
-            bencher.iter(|| launch(kernel, black_box(arguments)))
+            bencher.iter(|| launch(kernel, black_box(arguments)));
         });
     };
 
@@ -278,8 +277,8 @@ fn launches(criterion: &mut Criterion<ThreadTime>, base: u64) {
         ],
     );
     let mut reduction = [7_u64; 256];
-    reduction[100] = base - BLOCK;
-    reduction[101] = base;
+    // Where the addresses and the number of outputs lie in the argument of a reduction of floats.
+    reduction[123..131].copy_from_slice(&[base - BLOCK, base, 0, 0, 0, 0, 0, 1 << 32]);
     time(
         "reduction",
         "_ZN2at6native13reduce_kernelILi512ELi1ENS0_8ReduceOpIfEEEEvT1_",
@@ -334,6 +333,7 @@ fn copies(criterion: &mut Criterion<ThreadTime>, base: u64) {
                 bencher.iter(|| {
                     // SAFETY: both sides are valid for `len` bytes.
                     assert_eq!(
+                        // SAFETY: both sides hold `len` bytes.
                         unsafe { cudaMemcpyAsync(black_box(to), black_box(from), len, kind, 0) },
                         0
                     );
@@ -346,9 +346,10 @@ fn copies(criterion: &mut Criterion<ThreadTime>, base: u64) {
         // SAFETY: the block is that large.
         bencher.iter(|| {
             assert_eq!(
+                // SAFETY: the block is memory of the device.
                 unsafe { cudaMemsetAsync(black_box(base), 0, BLOCK as usize, 0) },
                 0
-            )
+            );
         });
     });
     group.finish();

@@ -96,6 +96,22 @@ unsafe impl Send for Recorder {}
 impl Recorder {
     /// Creates the file and maps its header.
     pub(crate) fn create(path: &Path) -> io::Result<Self> {
+        Self::create_at(path, std::ptr::null_mut())
+    }
+
+    /// Records into another file from now on, in a forked child that has abandoned its parent's; the header stays at
+    /// its address, which the agent has.
+    pub(crate) fn restart(&mut self, path: &Path) -> io::Result<()> {
+        let fresh = Self::create_at(path, self.header.base)?;
+        self.drop_window();
+        // SAFETY: the child's copy of the descriptor, which nothing uses any more.
+        unsafe { libc::close(self.file) };
+        *self = fresh;
+        Ok(())
+    }
+
+    /// As `create`, with the header over the page at `place`, or anywhere when that is null.
+    fn create_at(path: &Path, place: *mut u8) -> io::Result<Self> {
         let name = CString::new(path.as_os_str().as_bytes())?;
         // SAFETY: `name` is a C string; the flags need the mode that follows them.
         let file = unsafe {
@@ -109,7 +125,7 @@ impl Recorder {
             return Err(io::Error::last_os_error());
         }
         allocate(file, 0, layout::HEADER_LEN)?;
-        let base = map(file, 0, layout::HEADER_LEN)?;
+        let base = map(file, 0, layout::HEADER_LEN, place)?;
         let first = layout::new_header(u64::from(std::process::id()));
         // SAFETY: the mapping is `HEADER_LEN` bytes long, as is `first`.
         unsafe { std::ptr::copy_nonoverlapping(first.as_ptr(), base, first.len()) };
@@ -175,7 +191,7 @@ impl Recorder {
         // Windows are aligned to their length, so the header's page is also part of the first one.
         let at = self.end / WINDOW_LEN * WINDOW_LEN;
         allocate(self.file, at, WINDOW_LEN)?;
-        self.window = map(self.file, at, WINDOW_LEN)?;
+        self.window = map(self.file, at, WINDOW_LEN, std::ptr::null_mut())?;
         self.window_at = at;
         Ok(())
     }
@@ -215,14 +231,16 @@ fn allocate(file: libc::c_int, at: usize, len: usize) -> io::Result<()> {
     }
 }
 
-fn map(file: libc::c_int, at: usize, len: usize) -> io::Result<*mut u8> {
-    // SAFETY: a fresh shared mapping of a file range that `allocate` has put on disk.
+fn map(file: libc::c_int, at: usize, len: usize, place: *mut u8) -> io::Result<*mut u8> {
+    let fixed = if place.is_null() { 0 } else { libc::MAP_FIXED };
+    // SAFETY: a shared mapping of a file range that `allocate` has put on disk; where a place is given, it is a page
+    // that the caller owns.
     let base = unsafe {
         libc::mmap(
-            std::ptr::null_mut(),
+            place.cast(),
             len,
             libc::PROT_READ | libc::PROT_WRITE,
-            libc::MAP_SHARED,
+            libc::MAP_SHARED | fixed,
             file,
             at as libc::off_t,
         )
@@ -257,6 +275,26 @@ mod tests {
                 .iter()
                 .all(|record| *record == Record::Text(long.clone()))
         );
+    }
+
+    #[test]
+    fn restarted_into_another_file_with_the_header_where_it_was() {
+        let dir = tempfile::tempdir().unwrap();
+        let [first, second] = ["first", "second"].map(|name| dir.path().join(name));
+        let mut recorder = Recorder::create(&first).unwrap();
+        recorder.append(&Record::Text("one".to_owned()));
+        let header = recorder.header();
+        recorder.abandon();
+        recorder.append(&Record::Text("unheard".to_owned()));
+        recorder.restart(&second).unwrap();
+        assert_eq!(recorder.header().address(), header.address());
+        header.counter(0).store(7, Ordering::Relaxed);
+        recorder.append(&Record::Text("two".to_owned()));
+        for (path, text) in [(&first, "one"), (&second, "two")] {
+            let read = Profile::read(&std::fs::read(path).unwrap()).unwrap();
+            assert_eq!(read.records, [Record::Text(text.to_owned())]);
+        }
+        assert_eq!(std::fs::read(&second).unwrap()[layout::COUNTERS], 7);
     }
 
     #[test]

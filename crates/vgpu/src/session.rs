@@ -5,7 +5,7 @@
 //! says so.
 
 use std::collections::{HashMap, HashSet};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Instant;
@@ -41,16 +41,15 @@ pub(crate) struct Session {
 }
 
 static SESSION: OnceLock<Session> = OnceLock::new();
+/// This is a forked child, which must not write to its parent's profile.
 static FORKED: AtomicBool = AtomicBool::new(false);
+/// The device was in use when the process forked: no driver goes on in such a child.
+static LOST: AtomicBool = AtomicBool::new(false);
 
 /// The session of this process, if it has one.
 pub(crate) fn session() -> Option<&'static Session> {
     let session = SESSION.get()?;
-    if FORKED.load(Ordering::Relaxed) && session.has_any_context() {
-        None
-    } else {
-        Some(session)
-    }
+    (!LOST.load(Ordering::Relaxed)).then_some(session)
 }
 
 /// Whether this is a forked child of a process that had used the device.
@@ -71,9 +70,7 @@ pub(crate) fn attach(path: &Path) -> Result<(), String> {
             path.display()
         )
     })?;
-    let file = settings
-        .run_dir
-        .join(format!("{}.oomprofile", std::process::id()));
+    let file = profile_of_this_process(&settings);
     let recorder = Recorder::create(&file).map_err(|error| {
         format!(
             "the profile `{}` cannot be created: {error}",
@@ -81,10 +78,7 @@ pub(crate) fn attach(path: &Path) -> Result<(), String> {
         )
     })?;
     let session = Session::new(settings, recorder);
-    let settings_json = String::from_utf8_lossy(&text);
-    session.note(&format!(
-        r#"{{"kind":"settings","settings":{settings_json}}}"#
-    ));
+    session.note_settings(&String::from_utf8_lossy(&text));
     if SESSION.set(session).is_ok() {
         // SAFETY: the handler only touches atomics, a try-lock and one mmap.
         unsafe { libc::pthread_atfork(None, None, Some(after_fork_in_child)) };
@@ -92,9 +86,16 @@ pub(crate) fn attach(path: &Path) -> Result<(), String> {
     Ok(())
 }
 
+fn profile_of_this_process(settings: &RunSettings) -> PathBuf {
+    settings
+        .run_dir
+        .join(format!("{}.oomprofile", std::process::id()))
+}
+
 extern "C" fn after_fork_in_child() {
     let Some(session) = SESSION.get() else { return };
     FORKED.store(true, Ordering::Relaxed);
+    LOST.fetch_or(session.has_any_context(), Ordering::Relaxed);
     match session.recorder.try_lock() {
         Ok(mut recorder) => recorder.abandon(),
         // Another thread of the parent was recording: nobody will unlock it here, and nobody may record either.
@@ -160,6 +161,31 @@ impl Session {
         }
     }
 
+    fn note_settings(&self, json: &str) {
+        self.note(&format!(r#"{{"kind":"settings","settings":{json}}}"#));
+    }
+
+    /// A forked child begins to use the device: from now on it has a profile of its own.
+    fn record_again(&self) {
+        let restarted = self.recorder.try_lock().is_ok_and(|mut recorder| {
+            recorder
+                .restart(&profile_of_this_process(&self.settings))
+                .is_ok()
+        });
+        let settings = serde_json::to_string(&self.settings);
+        let (true, Ok(settings), Ok(mut interned)) =
+            (restarted, settings, self.interned.try_lock())
+        else {
+            // What cannot be recorded must not happen unseen.
+            LOST.store(true, Ordering::Relaxed);
+            return;
+        };
+        *interned = Interned::default();
+        drop(interned);
+        FORKED.store(false, Ordering::Relaxed);
+        self.note_settings(&settings);
+    }
+
     /// Appends a JSON object.
     pub(crate) fn note(&self, json: &str) {
         self.record(&Record::Note {
@@ -209,6 +235,9 @@ impl Session {
             return;
         };
         if !context.load(Ordering::Relaxed) && !context.swap(true, Ordering::Relaxed) {
+            if FORKED.load(Ordering::Relaxed) {
+                self.record_again();
+            }
             let mut memory = self.memory();
             memory.charge(device, self.settings.context_bytes.likely);
             let used = memory.used(device);

@@ -176,7 +176,7 @@ pub(crate) unsafe fn launched(session: &Session, address: usize, arguments: *con
         },
         // SAFETY: the signature is that of the launched kernel.
         Meaning::Reduction(reduction) => unsafe {
-            reduce(&mut memory, *reduction, *arguments, kernel.origin)
+            reduce(&mut memory, *reduction, *arguments, kernel.origin);
         },
         Meaning::Writes(outputs) => {
             for (index, parameter) in outputs {
@@ -185,7 +185,11 @@ pub(crate) unsafe fn launched(session: &Session, address: usize, arguments: *con
                 unsafe {
                     let argument = *arguments.add(*index);
                     if !argument.is_null() {
-                        let is_device = |word| memory.is_memory(word, 1);
+                        let is_device = |word| match parameter {
+                            // Only a reduction holds words that are no addresses and could look like some.
+                            Parameter::Reduction => memory.is_memory(word, 1),
+                            _ => memory.arena.contains(word),
+                        };
                         parameter
                             .for_each_output(argument, is_device, |output| written.push(output));
                     }

@@ -59,6 +59,7 @@ mod tests {
     fn every_result_has_a_text() {
         for code in [-1, 0, 1, 15, 27, 999, 12345] {
             let mut text = std::ptr::null();
+            // SAFETY: the output is a place for a pointer.
             let result = unsafe { cuptiGetResultString(CuptiResult(code), &raw mut text) };
             assert_eq!(result, CuptiResult::SUCCESS);
             assert!(!unsafe { CStr::from_ptr(text) }.is_empty(), "{code}");

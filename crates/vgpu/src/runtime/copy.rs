@@ -100,7 +100,11 @@ unsafe fn host_to_device(session: &Session, to: u64, from: u64, len: u64) {
         .header
         .counter(counter::HOST_TO_DEVICE)
         .fetch_add(len, Ordering::Relaxed);
-    let origin = session.text("a large copy from the host");
+    let origin = if len > SMALL {
+        session.text("a large copy from the host")
+    } else {
+        0
+    };
     let mut memory = session.memory();
     session.touch(&mut memory, to, Touch::HostToDevice);
     if len <= SMALL {

@@ -12,6 +12,7 @@ use std::time::{Duration, SystemTime};
 
 use oomproof_analysis::{Circumstances, EndedBy, Strictness, Verdict};
 use oomproof_profile::{Profile, RunSettings};
+use oomproof_units::Bytes;
 
 use crate::card::Card;
 use crate::child::{self, Ended};
@@ -239,11 +240,19 @@ fn judge(
         return Err(failure);
     }
     let found = profile_file::of_process(&run.profiles, ended.pid)?;
-    let path = match found {
-        Some(path) => path,
-        None => profile_file::write_empty(&run.profiles, ended.pid, settings)?,
+    let (path, others) = match found {
+        Some(found) => (found.path, found.others),
+        None => (
+            profile_file::write_empty(&run.profiles, ended.pid, settings)?,
+            Vec::new(),
+        ),
     };
     let mut notes = Vec::new();
+    if let Some(text) = of_others(&others) {
+        notes.push(serde_json::json!({
+            "kind": "assumption", "assumption": "other_processes", "text": text, "where": null,
+        }));
+    }
     if let Some(text) = &launch.card.assumption {
         notes.push(serde_json::json!({
             "kind": "assumption", "assumption": "generic_card", "text": text, "where": null,
@@ -273,6 +282,19 @@ fn judge(
         .map_err(|error| refused(error.to_string()))?;
     let code = verdict.exit_code(&circumstances);
     Ok(Outcome { verdict, code })
+}
+
+/// What is left out when several processes of the script use the device.
+fn of_others(reserved: &[Bytes]) -> Option<String> {
+    let whose = match reserved.len() {
+        0 => return None,
+        1 => "another process of the script".to_owned(),
+        n_others => format!("{n_others} other processes of the script"),
+    };
+    let sum: Bytes = reserved.iter().copied().sum();
+    Some(format!(
+        "{whose} reserved {sum} and took a context each, which is not counted"
+    ))
 }
 
 fn circumstances(launch: &Launch, ended: &Ended) -> Circumstances {

@@ -8,6 +8,7 @@ use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use oomproof_profile::{Phase, Profile, Record, RunSettings, encode, layout};
+use oomproof_units::Bytes;
 use serde_json::{Value, json};
 
 use crate::failure::{Failure, Told};
@@ -15,15 +16,22 @@ use crate::failure::{Failure, Told};
 /// How names of profiles end.
 pub(crate) const EXTENSION: &str = "oomprofile";
 
-/// The profile of process `pid`; when it wrote none, of the process that reserved the most memory, because a
+/// The profile of a run.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Found {
+    /// Its file.
+    pub path: PathBuf,
+    /// What each other process of the script reserved at its peak, largest first; those that reserved nothing are
+    /// left out.
+    pub others: Vec<Bytes>,
+}
+
+/// The profile of process `pid`; when that reserved no memory, of the process that reserved the most, because a
 /// script may only start others.
-pub(crate) fn of_process(folder: &Path, pid: u32) -> Result<Option<PathBuf>, Failure> {
+pub(crate) fn of_process(folder: &Path, pid: u32) -> Result<Option<Found>, Failure> {
     let own = folder.join(format!("{pid}.{EXTENSION}"));
-    if own.is_file() {
-        return Ok(Some(own));
-    }
     let entries = fs::read_dir(folder).map_err(|error| Failure::io("read", folder, &error))?;
-    let mut found: Vec<(u64, PathBuf)> = entries
+    let mut found: Vec<(Bytes, bool, PathBuf)> = entries
         .flatten()
         .map(|entry| entry.path())
         .filter(|path| {
@@ -33,11 +41,26 @@ pub(crate) fn of_process(folder: &Path, pid: u32) -> Result<Option<PathBuf>, Fai
         .filter_map(|path| {
             let header = header(&path).ok()?;
             let at = layout::COUNTERS + 8 * layout::counter::PEAK_RESERVED;
-            Some((word(&header, at), path))
+            Some((Bytes::new(word(&header, at)), path == own, path))
         })
         .collect();
     found.sort();
-    Ok(found.pop().map(|(_, path)| path))
+    let of_own = found
+        .iter()
+        .position(|(reserved, is_own, _)| *is_own && *reserved > Bytes::ZERO);
+    let chosen = match of_own {
+        Some(at) => Some(found.remove(at)),
+        None => found.pop(),
+    };
+    Ok(chosen.map(|(_, _, path)| Found {
+        path,
+        others: found
+            .into_iter()
+            .rev()
+            .map(|(reserved, _, _)| reserved)
+            .filter(|reserved| *reserved > Bytes::ZERO)
+            .collect(),
+    }))
 }
 
 /// A profile of a process that never used the device.
@@ -179,23 +202,32 @@ mod tests {
     }
 
     #[test]
-    fn the_process_itself_comes_first() {
+    fn the_process_itself_comes_first_unless_it_reserved_nothing() {
         let folder = tempfile::tempdir().unwrap();
         let small = profile(folder.path(), 3, 10);
         let large = profile(folder.path(), 4, 1 << 40);
+        profile(folder.path(), 6, 0);
         fs::write(folder.path().join("5.oomprofile"), "short").unwrap();
-        let check = |pid, expected: &Path| {
+        let check = |pid, path: &Path, others: &[u64]| {
+            let expected = Found {
+                path: path.to_owned(),
+                others: others.iter().copied().map(Bytes::new).collect(),
+            };
             assert_eq!(
-                of_process(folder.path(), pid).unwrap().as_deref(),
+                of_process(folder.path(), pid).unwrap(),
                 Some(expected),
                 "{pid}"
             );
         };
-        check(3, &small);
-        check(4, &large);
-        check(9, &large);
-        let empty = tempfile::tempdir().unwrap();
-        assert_eq!(of_process(empty.path(), 3).unwrap(), None);
+        check(3, &small, &[1 << 40]);
+        check(4, &large, &[10]);
+        check(6, &large, &[10]);
+        check(9, &large, &[10]);
+        let idle = tempfile::tempdir().unwrap();
+        assert_eq!(of_process(idle.path(), 3).unwrap(), None);
+        let of_idle = [9, 3, 5].map(|pid| profile(idle.path(), pid, 0));
+        let found = of_process(idle.path(), 3).unwrap().unwrap();
+        assert_eq!((found.path, found.others), (of_idle[1].clone(), Vec::new()));
     }
 
     #[test]

@@ -10,31 +10,34 @@ from virtual_run import Program
 T4 = ("--gpu", "t4")
 GIB = 2**30
 
-DEVICES = """
+LOOKS = """
 import torch
-assert not torch.cuda.is_initialized()
-found = dict(count=torch.cuda.device_count(), available=torch.cuda.is_available())
-os.environ["PYTORCH_NVML_BASED_CUDA_CHECK"] = "1"
-torch.cuda.device_count.cache_clear() if hasattr(torch.cuda.device_count, "cache_clear") else None
-found["by_nvml"] = torch.cuda.is_available()
-found["nvml_count"] = torch.cuda._device_count_nvml()
-if found["count"]:
-    x = torch.ones(4, device="cuda")
-    found["properties"] = str(torch.cuda.get_device_properties(0))
-else:
+def look():
+    found = dict(count=torch.cuda.device_count(), available=torch.cuda.is_available())
+    os.environ["PYTORCH_NVML_BASED_CUDA_CHECK"] = "1"
+    found["by_nvml"] = torch.cuda.is_available()
+    found["nvml_count"] = torch.cuda._device_count_nvml()
     try:
-        torch.ones(4, device="cuda")
+        found["values"] = torch.ones(4, device="cuda").tolist()
     except Exception as error:
         found["error"] = str(error)
-result(**found)
+    return found
 """
-
-
-def visible(value: str) -> Program:
-    return Program(DEVICES, T4, environment={"CUDA_VISIBLE_DEVICES": value})
-
-
-VISIBLE = {value: visible(value) for value in ("0", "", "3", "-1", "0,0", "GPU-deadbeef")}
+# Each in a child of its own, which is the first of the two to use a device.
+VISIBLE = Program(
+    LOOKS
+    + """
+for value in sys.argv[1:]:
+    if not os.fork():
+        os.environ["CUDA_VISIBLE_DEVICES"] = value
+        result(**{value: look()})
+        os._exit(0)
+    os.wait()
+""",
+    T4,
+    arguments=["0", "", "3", "-1", "0,0", "GPU-deadbeef", "00", "0,7"],
+)
+INVISIBLE = Program(LOOKS + "result(**look())\n", T4, environment={"CUDA_VISIBLE_DEVICES": "3"})
 
 CARD = Program(
     """
@@ -121,6 +124,28 @@ if __name__ == "__main__":
 """
 LOADERS = {how: Program(WORKERS, [*T4, "--full"], arguments=[how]) for how in ("fork", "spawn")}
 
+PROCESSES = """
+import torch
+def train(rank, steps=2, width=256):
+    model = torch.nn.Linear(width, width).cuda()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for _ in range(steps):
+        model(torch.randn(8, width).cuda()).sum().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    result(**{f"rank {rank}": torch.cuda.max_memory_allocated(), f"reserved {rank}": torch.cuda.max_memory_reserved()})
+def main():
+    torch.multiprocessing.start_processes(train, nprocs=1, start_method=sys.argv[1])
+    if sys.argv[2] == "both":
+        train(1, width=512)
+if __name__ == "__main__":
+    main()
+"""
+STARTED = {
+    (how, who): Program(PROCESSES, T4, arguments=[how, who])
+    for how, who in (("spawn", "child"), ("fork", "child"), ("spawn", "both"))
+}
+
 DEFAULTS = Program(
     """
     import torch
@@ -151,13 +176,29 @@ INFERENCE = Program(
 )
 
 
-@pytest.mark.parametrize(("value", "count"), [("0", 1), ("", 0), ("3", 0), ("-1", 0), ("0,0", 0), ("GPU-deadbeef", 0)])
+@pytest.mark.parametrize(
+    ("value", "count"),
+    [("0", 1), ("", 0), ("3", 0), ("-1", 0), ("0,0", 0), ("GPU-deadbeef", 0), ("00", 1), ("0,7", 1)],
+)
 def test_visible_devices_are_read_as_the_driver_reads_them(value: str, count: int) -> None:
-    finished = VISIBLE[value].result()
-    results = finished.results
-    assert (results["count"], results["available"], results["by_nvml"]) == (count, count > 0, count > 0), finished.err
+    found = VISIBLE.result().results[value]
+    assert (found["count"], found["available"], found["by_nvml"]) == (count, count > 0, count > 0)
+    assert found.get("values") == ([1, 1, 1, 1] if count else None), found
     if count == 0:
-        assert "No CUDA GPUs are available" in results["error"]
+        assert found["error"] == "No CUDA GPUs are available"
+
+
+def test_a_device_that_is_not_there() -> None:
+    finished = INVISIBLE.result()
+    expected = {
+        "count": 0,
+        "available": False,
+        "by_nvml": False,
+        "nvml_count": 0,
+        "error": "No CUDA GPUs are available",
+    }
+    assert finished.results == expected
+    assert finished.reasons() == ["device_unused"]
 
 
 def test_the_card_is_the_one_that_was_named() -> None:
@@ -203,6 +244,20 @@ def test_workers_of_a_data_loader(how: str) -> None:
     assert finished.code == 0, finished.err
     assert finished.results == {"seen": [0, 16, 32, 48], "pinned": True}
     assert finished.verdict["steps_measured"] == 4
+
+
+@pytest.mark.parametrize("how", ["spawn", "fork"])
+def test_a_process_that_the_script_starts(how: str) -> None:
+    finished = STARTED[how, "child"].result()
+    assert finished.peak["allocated_bytes"] == finished.results["rank 0"] > 2 * 256 * 256 * 4
+    assert finished.assumptions("other_processes") == []
+
+
+def test_a_process_beside_another_is_named() -> None:
+    finished = STARTED["spawn", "both"].result()
+    assert finished.peak["allocated_bytes"] == finished.results["rank 1"] > 2 * 512 * 512 * 4
+    (other,) = finished.assumptions("other_processes")
+    assert f"{finished.results['reserved 0'] / 2**20:.2f} MiB" in other["text"]
 
 
 def test_defaults_of_the_script() -> None:

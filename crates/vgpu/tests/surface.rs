@@ -61,10 +61,8 @@ fn malloc(size: usize) -> Result<u64, CudaError> {
 fn free_bytes() -> usize {
     let (mut free, mut total) = (1, 1);
     // SAFETY: both outputs are places for a size.
-    assert_eq!(
-        unsafe { cudaMemGetInfo(&raw mut free, &raw mut total) },
-        CudaError::SUCCESS
-    );
+    let error = unsafe { cudaMemGetInfo(&raw mut free, &raw mut total) };
+    assert_eq!(error, CudaError::SUCCESS);
     assert_eq!(total, 1024 * MIB);
     free
 }
@@ -192,35 +190,23 @@ fn the_two_layouts_of_properties_hold_the_same_card() {
     let int = |bytes: &[u8], at: usize| i32::from_ne_bytes(bytes[at..at + 4].try_into().unwrap());
     // Offsets of name, totalGlobalMem, major and multiProcessorCount in `cudaDeviceProp` of CUDA 12 and of CUDA 13.
     // SAFETY: the buffer is larger than either struct.
-    unsafe {
-        assert_eq!(
-            cudaGetDeviceProperties_v2(bytes.as_mut_ptr().cast(), 1),
-            CudaError::SUCCESS
-        )
-    };
+    let error = unsafe { cudaGetDeviceProperties_v2(bytes.as_mut_ptr().cast(), 1) };
+    assert_eq!(error, CudaError::SUCCESS);
     assert!(bytes.starts_with(b"Test card\0"));
     assert_eq!(
         (long(&bytes, 288), int(&bytes, 360), int(&bytes, 388)),
         (1 << 30, 8, 84)
     );
     // SAFETY: the buffer is larger than either struct.
-    unsafe {
-        assert_eq!(
-            cudaGetDeviceProperties(bytes.as_mut_ptr().cast(), 1),
-            CudaError::SUCCESS
-        )
-    };
+    let error = unsafe { cudaGetDeviceProperties(bytes.as_mut_ptr().cast(), 1) };
+    assert_eq!(error, CudaError::SUCCESS);
     assert_eq!(
         (long(&bytes, 288), int(&bytes, 360), int(&bytes, 384)),
         (1 << 30, 8, 84)
     );
     // SAFETY: the buffer is larger than either struct.
-    unsafe {
-        assert_eq!(
-            cudaGetDeviceProperties(bytes.as_mut_ptr().cast(), 2),
-            CudaError::INVALID_DEVICE
-        )
-    };
+    let error = unsafe { cudaGetDeviceProperties(bytes.as_mut_ptr().cast(), 2) };
+    assert_eq!(error, CudaError::INVALID_DEVICE);
 }
 
 #[test]

@@ -34,6 +34,12 @@ KNOWN = Program(
             "full " + name: torch.full((3,), 1 if name == "bool" else 3, dtype=kind, device="cuda").tolist(),
             "like " + name: torch.ones_like(torch.zeros(2, 2, dtype=kind, device="cuda")).tolist(),
         })
+    # What scripts branch on: masks and counts.
+    mask, ids = torch.tensor([1, 1, 0]).cuda(), torch.arange(6).reshape(2, 3).cuda()
+    result(
+        hides=bool(mask.bool().all()), shows=bool(mask.bool().any()), full=bool((mask == 1).all()),
+        shifted=(ids + 1).tolist(), doubled=(ids * 2).tolist(), later=(ids > 3).tolist(), as_float=ids.float().tolist(),
+    )
     big = torch.ones(1 << 20, device="cuda")
     result(big=[big[0].item(), big[-1].item()], zeroed=torch.empty(8, device="cuda").zero_().tolist())
     """,
@@ -87,6 +93,13 @@ UNKNOWN_AGAIN = Program(
         ("copied_in", [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 10, 11]]),
         ("created", [9, 8]),
         ("numpy", [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 10, 11]]),
+        ("hides", False),
+        ("shows", True),
+        ("full", False),
+        ("shifted", [[1, 2, 3], [4, 5, 6]]),
+        ("doubled", [[0, 2, 4], [6, 8, 10]]),
+        ("later", [[False, False, False], [False, True, True]]),
+        ("as_float", [[0, 1, 2], [3, 4, 5]]),
         ("big", [1, 1]),
         ("zeroed", [0] * 8),
     ],

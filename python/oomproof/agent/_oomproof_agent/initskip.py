@@ -153,9 +153,8 @@ class InitSkip:
         before = self._known.get(address)
         known = _Known(parameter)
         # Otherwise the memory was freed and given out again, which the system does as it likes.
-        same = before is not None and (before.announced or before.holds(address))
-        if same and before.skipped and self._pages(parameter).untouched():
-            known.skipped = True
+        if before is not None and (before.announced or before.holds(address)):
+            known.skipped = before.skipped and self._pages(parameter).untouched()
         self._known[address] = known
         self._replace_methods()
 

@@ -55,7 +55,7 @@ class Followed:
         return ours
 
     def _change(self, module: ModuleType) -> None:
-        execute = module.Popen._execute_child  # type: ignore[attr-defined]
+        execute = module.Popen._execute_child
         signature = inspect.signature(execute)
         if "env" not in signature.parameters:
             return
@@ -66,4 +66,4 @@ class Followed:
             bound.arguments["env"] = self.environment(bound.arguments["env"])
             return execute(*bound.args, **bound.kwargs)
 
-        module.Popen._execute_child = child  # type: ignore[attr-defined]
+        module.Popen._execute_child = child

@@ -19,6 +19,8 @@ OPERATIONS = {
     "le": lambda x, y, b: x <= y,
     "all": lambda x, y, b: b.all(),
     "any": lambda x, y, b: b.any(),
+    "all of numbers": lambda x, y, b: x.all(),
+    "any of numbers": lambda x, y, b: x.any(),
     "mask is full": lambda x, y, b: (x >= 0).all(),
     "mask is empty": lambda x, y, b: (x < 0).any(),
     "not": lambda x, y, b: ~b,

@@ -346,7 +346,7 @@ unsafe fn reduce(memory: &mut Memory, reduction: Reduction, argument: *const c_v
         }
         let source = known_bytes(memory, input, count * reduction.element.len())?;
         let mut out = Vec::new();
-        reduction.element.write(reduction.apply(&source)?, &mut out);
+        reduction.output.write(reduction.apply(&source)?, &mut out);
         memory.is_memory(output, out.len() as u64).then_some(out)
     })();
     finish(memory, output, computed, origin);

@@ -28,7 +28,12 @@ enum Action {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Reduction {
     action: Action,
+    /// The type of the input.
     pub(crate) element: Element,
+    /// The type that is accumulated in, which is that of the identity.
+    identity: Element,
+    /// The type of the result.
+    pub(crate) output: Element,
 }
 
 impl Reduction {
@@ -41,7 +46,7 @@ impl Reduction {
         let [element, operation, _, output, ..] = split_at_commas(arguments)[..] else {
             return None;
         };
-        let element = Element::named(element).filter(|_| element == output)?;
+        let (element, output) = (Element::named(element)?, Element::named(output)?);
         let action = if operation.contains("and_kernel_cuda(") {
             Action::All
         } else if operation.contains("or_kernel_cuda(") {
@@ -55,12 +60,19 @@ impl Reduction {
         } else {
             return None;
         };
-        Some(Self { action, element })
+        let is_truth = matches!(action, Action::All | Action::Any);
+        let expected = element == output || (is_truth && output == Element::Bool);
+        expected.then_some(Self {
+            action,
+            element,
+            identity,
+            output,
+        })
     }
 
-    /// Offset of the sizes: the operation takes one byte, and its identity is one element.
+    /// Offset of the sizes: the operation takes one byte, and its identity follows.
     fn sizes_at(self) -> usize {
-        (self.element.len().max(1) * 2).next_multiple_of(4)
+        (self.identity.len() * 2).next_multiple_of(4)
     }
 
     /// Word of the argument that holds the input's address.
@@ -192,6 +204,8 @@ mod tests {
         let result = Reduction {
             action,
             element: Element::F32,
+            identity: Element::F32,
+            output: Element::F32,
         }
         .apply(&bytes)
         .unwrap();
@@ -219,7 +233,9 @@ mod tests {
         assert_eq!(
             Reduction {
                 action: Action::Sum,
-                element: Element::I64
+                element: Element::I64,
+                identity: Element::I64,
+                output: Element::I64
             }
             .apply(&longs),
             Some(Int(-4))
@@ -227,7 +243,9 @@ mod tests {
         assert_eq!(
             Reduction {
                 action: Action::Sum,
-                element: Element::I64
+                element: Element::I64,
+                identity: Element::I64,
+                output: Element::I64
             }
             .apply(&[]),
             None

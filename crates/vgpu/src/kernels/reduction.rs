@@ -62,6 +62,11 @@ impl Reduction {
         };
         let is_truth = matches!(action, Action::All | Action::Any);
         let expected = element == output || (is_truth && output == Element::Bool);
+        // A lambda takes what was accumulated and an element; in other operations the two are of one type.
+        let identity = match operation.rsplit_once("{lambda(") {
+            Some((_, parameters)) => Element::named(parameters.split([',', ')']).next()?)?,
+            None => element,
+        };
         expected.then_some(Self {
             action,
             element,

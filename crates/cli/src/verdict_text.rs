@@ -74,9 +74,20 @@ fn pair((&role, &size): (&Role, &Bytes)) -> (Role, Bytes) {
 
 /// The sentence that answers the question.
 pub(crate) fn first_line(verdict: &Verdict) -> String {
+    // What came after an early stop may need more, and often does: evaluation and saving are where late errors come from.
+    let stopped_early = verdict
+        .assumptions
+        .iter()
+        .any(|assumption| assumption.kind == "rest_not_run");
+    let is_training = verdict.not_reached.contains(&Phase::Evaluation);
+    let (fits, tight) = match (stopped_early, is_training) {
+        (false, _) => ("", ""),
+        (true, true) => ("training ", "training is "),
+        (true, false) => ("so far it ", "so far it is "),
+    };
     let word = match verdict.verdict {
-        Answer::Fits => "fits".color(AnsiColors::Green).bold().to_string(),
-        Answer::Tight => "tight".color(AnsiColors::Yellow).bold().to_string(),
+        Answer::Fits => format!("{fits}{}", "fits".color(AnsiColors::Green).bold()),
+        Answer::Tight => format!("{tight}{}", "tight".color(AnsiColors::Yellow).bold()),
         Answer::DoesNotFit => "does not fit".color(AnsiColors::Red).bold().to_string(),
         Answer::Unknown => "unknown".color(AnsiColors::Yellow).bold().to_string(),
     };

@@ -295,6 +295,32 @@ fn first_lines() {
 }
 
 #[test]
+fn first_lines_say_how_far_the_run_went() {
+    let rest = "peak 8.04 GiB of 23.52 GiB on NVIDIA GeForce RTX 4090 (allocated), \
+                about 9.18 GiB with context (9.05 GiB to 9.43 GiB)";
+    let stopped = |answer: Answer, not_reached: &[Phase]| {
+        let not_reached = not_reached.to_vec();
+        move |verdict: &mut Verdict| {
+            verdict.verdict = answer;
+            verdict.not_reached = not_reached;
+            verdict.assumptions = vec![assumed("rest_not_run")];
+        }
+    };
+    check_first(
+        stopped(Answer::Fits, &[Phase::Evaluation]),
+        &format!("training fits: {rest}"),
+    );
+    check_first(
+        stopped(Answer::Tight, &[Phase::Evaluation]),
+        &format!("training is tight: {rest}"),
+    );
+    check_first(
+        stopped(Answer::Fits, &[Phase::Save]),
+        &format!("so far it fits: {rest}"),
+    );
+}
+
+#[test]
 fn first_lines_name_only_assumptions_that_matter_to_the_figure() {
     let rest = "peak 8.04 GiB of 23.52 GiB on NVIDIA GeForce RTX 4090 (allocated), \
                 about 9.18 GiB with context (9.05 GiB to 9.43 GiB)";

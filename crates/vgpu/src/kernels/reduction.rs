@@ -95,11 +95,12 @@ impl Reduction {
                 .map(i32::from_ne_bytes)
         };
         let sizes = self.sizes_at();
-        let [element_len, n_elements, n_outputs] = [int(sizes)?, int(sizes + 4)?, int(sizes + 8)?];
+        let [identity_len, n_elements, n_outputs] = [int(sizes)?, int(sizes + 4)?, int(sizes + 8)?];
         let calculator_at = sizes + SIZES;
         let (n_dims, stride) = (int(calculator_at)?, int(calculator_at + 4 + 25 * 12)?);
         let is_contiguous = n_dims == 0 || (n_dims == 1 && stride == self.element.len() as i32);
-        let expected = element_len == self.element.len() as i32 && n_outputs == 1 && is_contiguous;
+        let expected =
+            identity_len == self.identity.len() as i32 && n_outputs == 1 && is_contiguous;
         usize::try_from(n_elements).ok().filter(|_| expected)
     }
 

@@ -94,6 +94,7 @@ impl Reads {
         };
         let origin = origin.map_or_else(String::new, |name| format!(" (last written by {name})"));
         let given = match self.given {
+            Some(bits) if is_one(bits) => "1.0 was assumed".to_owned(),
             Some(small @ ..=255) => format!("{small} was assumed"),
             Some(bits) => format!("{bits:#x} was assumed"),
             None => "various values were assumed".to_owned(),
@@ -104,6 +105,15 @@ impl Reads {
         };
         format!("read {size} of unknown device memory{origin}, {given}{times}")
     }
+}
+
+/// Whether the first bytes of what was given are ones in a type of float; the device gives no other floats but zero.
+fn is_one(bits: u64) -> bool {
+    let first = |bits_of_one: u64, width: u32| bits & (u64::MAX >> (64 - width)) == bits_of_one;
+    first(u64::from(1f32.to_bits()), 32)
+        || bits == 1f64.to_bits()
+        || first(0x3f80, 16)
+        || first(0x3c00, 16)
 }
 
 fn noted(note: &Note) -> Option<Assumption> {

@@ -281,16 +281,6 @@ impl Session {
         id
     }
 
-    /// The text of an id; empty for 0.
-    pub(crate) fn text_of(&self, id: u32) -> String {
-        let interned = lock(&self.interned);
-        interned
-            .texts
-            .iter()
-            .find(|(_, known)| **known == id)
-            .map_or_else(String::new, |(text, _)| text.clone())
-    }
-
     /// The id of a source line.
     pub(crate) fn site(&self, file: &str, line: u32, function: &str) -> u32 {
         let (file, function) = (self.text(file), self.text(function));

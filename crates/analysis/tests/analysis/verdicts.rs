@@ -495,7 +495,7 @@ fn assumptions() {
     );
     check_assumption(
         "unknown-read 4 k given=1065353216",
-        "unknown_value read 4 bytes of unknown device memory (last written by k), 0x3f800000 was assumed []",
+        "unknown_value read 4 bytes of unknown device memory (last written by k), 1.0 was assumed []",
     );
     check_assumption(
         r#"note {"kind":"skipped_init","tensors":8,"bytes":3145728}; note {"kind":"skipped_init","tensors":4,"bytes":1048576}"#,

@@ -5,6 +5,7 @@
 //! unless the kernel is one of the few that are carried out: a fill costs nothing here, whatever its size, and small
 //! work on known values is really done, because scripts branch on it.
 
+mod assumed;
 mod element;
 mod operation;
 mod reduction;
@@ -21,6 +22,7 @@ use crate::contents::Pattern;
 use crate::memory::Memory;
 use crate::session::Session;
 
+use assumed::Assumed;
 use element::Element;
 use operation::{MAX_ELEMENTS, Operation};
 use reduction::Reduction;
@@ -34,6 +36,8 @@ struct Kernels {
     registered: Vec<Registration>,
     sorted: bool,
     known: HashMap<usize, &'static Kernel>,
+    /// What stands in for unknown bytes, by the id of the text that names what wrote them.
+    assumed: HashMap<u32, Assumed>,
 }
 
 static KERNELS: Mutex<Option<Kernels>> = Mutex::new(None);
@@ -95,12 +99,15 @@ fn kernel(session: &Session, address: usize) -> &'static Kernel {
         .name(address)
         .map_or("".into(), CStr::to_string_lossy);
     let signature = Signature::demangle(&name);
-    let origin = session.text(&signature.short_name());
+    let assumed = Assumed::of(&signature);
+    // The value belongs to the text, so kernels whose values differ must not share one.
+    let origin = session.text(&format!("{}{}", signature.short_name(), assumed.suffix()));
     let kernel = Box::leak(Box::new(Kernel {
         origin,
         meaning: meaning(&signature),
     }));
     kernels.known.insert(address, kernel);
+    kernels.assumed.insert(origin, assumed);
     kernel
 }
 
@@ -375,8 +382,11 @@ fn finish(memory: &mut Memory, output: u64, computed: Option<Vec<u8>>, origin: u
     }
 }
 
-/// The bytes that stand in for unknown ones last written by `origin`: one for the result of "are all of them true?",
-/// which is how validity checks ask, and zero for everything else.
-pub(crate) fn assumed_byte(origin: &str) -> u8 {
-    u8::from(origin.contains("and_kernel"))
+/// Fills `out` with what stands in for unknown bytes that `origin` wrote.
+pub(crate) fn assume(origin: u32, out: &mut [u8]) {
+    let kernels = KERNELS.lock().unwrap_or_else(PoisonError::into_inner);
+    let assumed = kernels
+        .as_ref()
+        .and_then(|kernels| kernels.assumed.get(&origin).copied());
+    assumed.unwrap_or_default().fill(out);
 }

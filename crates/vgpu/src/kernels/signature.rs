@@ -135,7 +135,7 @@ impl Signature {
         Self::parse(text.as_deref().unwrap_or(mangled))
     }
 
-    fn parse(text: &str) -> Self {
+    pub(crate) fn parse(text: &str) -> Self {
         let (name, parameters) = split_parameters(text).unwrap_or((text, ""));
         let texts = split_at_commas(parameters);
         Self {
@@ -143,6 +143,11 @@ impl Signature {
             parameters: texts.iter().map(|text| Parameter::of(text)).collect(),
             types: texts.iter().map(|text| (*text).to_owned()).collect(),
         }
+    }
+
+    /// Everything before the parameters.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
     }
 
     /// The C++ types of the parameters.

@@ -62,8 +62,10 @@ mod tests {
             // SAFETY: the output is a place for a pointer.
             let result = unsafe { cuptiGetResultString(CuptiResult(code), &raw mut text) };
             assert_eq!(result, CuptiResult::SUCCESS);
+            // SAFETY: what is passed is null or valid for the call, as the test wants it.
             assert!(!unsafe { CStr::from_ptr(text) }.is_empty(), "{code}");
         }
+        // SAFETY: what is passed is null or valid for the call, as the test wants it.
         let result = unsafe { cuptiGetResultString(CuptiResult(0), std::ptr::null_mut()) };
         assert_eq!(result, CuptiResult::INVALID_PARAMETER);
     }

@@ -69,8 +69,10 @@ mod tests {
     fn the_version_is_that_of_the_settings() {
         machine();
         let mut version = -1;
+        // SAFETY: what is passed is null or valid for the call, as the test wants it.
         let result = unsafe { ncclGetVersion(&raw mut version) };
         assert_eq!((result, version), (NcclResult::SUCCESS, 23007));
+        // SAFETY: what is passed is null or valid for the call, as the test wants it.
         let result = unsafe { ncclGetVersion(std::ptr::null_mut()) };
         assert_eq!(result, NcclResult::INVALID_ARGUMENT);
     }
@@ -78,9 +80,11 @@ mod tests {
     #[test]
     fn every_result_has_a_text() {
         for code in -1..20 {
+            // SAFETY: what is passed is null or valid for the call, as the test wants it.
             let text = unsafe { CStr::from_ptr(ncclGetErrorString(NcclResult(code))) };
             assert!(!text.is_empty(), "{code}");
         }
+        // SAFETY: what is passed is null or valid for the call, as the test wants it.
         assert!(unsafe { CStr::from_ptr(ncclGetLastError(0)) }.is_empty());
     }
 }

@@ -12,7 +12,7 @@ use oomproof_profile::layout::counter;
 
 use super::current::{Current, answer, current};
 use crate::contents::Pattern;
-use crate::kernels::assumed_byte;
+use crate::kernels::assume;
 use crate::session::Session;
 use crate::status::CudaError;
 
@@ -139,11 +139,6 @@ unsafe fn device_to_host(session: &Session, to: u64, from: u64, len: u64) {
     let mut memory = session.memory();
     let origin = memory.origin(from);
     let unknown = memory.contents.unknown(from, len);
-    let assumed = if unknown > 0 {
-        assumed_byte(&session.text_of(origin))
-    } else {
-        0
-    };
     if unknown > 0 && len > SMALL {
         drop(memory);
         // SAFETY: promised by the caller.
@@ -154,7 +149,7 @@ unsafe fn device_to_host(session: &Session, to: u64, from: u64, len: u64) {
     // SAFETY: promised by the caller.
     let out = unsafe { std::slice::from_raw_parts_mut(to as *mut u8, len as usize) };
     if unknown > 0 {
-        out.fill(assumed);
+        assume(origin, out);
     }
     memory.contents.read(from, out);
     drop(memory);

@@ -28,9 +28,20 @@ def torch_version(python: str) -> str:
 def virtual(row: dict, arguments: argparse.Namespace) -> dict | None:
     size = re.search(r"\d+", row["seq_or_image"])
     command = [
-        arguments.oomproof, "run", "--gpu", GPUS[row["gpu"]], "--full", "--json", "--python", arguments.python,
-        str(Path(__file__).with_name("workload.py")), row["model"],
-        "--batch", str(row["batch"]), "--size", size.group(),
+        arguments.oomproof,
+        "run",
+        "--gpu",
+        GPUS[row["gpu"]],
+        "--full",
+        "--json",
+        "--python",
+        arguments.python,
+        str(Path(__file__).with_name("workload.py")),
+        row["model"],
+        "--batch",
+        str(row["batch"]),
+        "--size",
+        size.group(),
     ]
     done = subprocess.run(command, capture_output=True, text=True)
     lines = [line for line in done.stderr.splitlines() if line.startswith('{"max_memory_allocated"')]
@@ -50,7 +61,8 @@ def main() -> None:
     version = torch_version(arguments.python)
     rows = [json.loads(line) for line in arguments.rows.read_text().splitlines() if line.strip()]
     chosen = [
-        row for row in rows
+        row
+        for row in rows
         if row["gpu"] in GPUS and row["model"] in MODELS and f"torch {version}" in row["framework_versions"]
     ]
     print(f"{len(chosen)} of {len(rows)} rows are of torch {version} and have a workload here")

@@ -86,10 +86,14 @@ def main() -> None:
     torch.cuda.reset_peak_memory_stats()
     step()
     torch.cuda.synchronize()
-    print(json.dumps({
-        "max_memory_allocated": torch.cuda.max_memory_allocated(),
-        "max_memory_reserved": torch.cuda.max_memory_reserved(),
-    }))
+    print(
+        json.dumps(
+            {
+                "max_memory_allocated": torch.cuda.max_memory_allocated(),
+                "max_memory_reserved": torch.cuda.max_memory_reserved(),
+            }
+        )
+    )
 
 
 if __name__ == "__main__":

@@ -235,7 +235,9 @@ step()
 
 
 def test_a_traceback_shows_no_frame_of_the_agent(run):
-    done = run("import torch\n\ntry:\n    torch.zeros(2) + torch.zeros(3)\nexcept RuntimeError:\n    torch.zeros(2) @ torch.zeros(3)\n")
+    done = run(
+        "import torch\n\ntry:\n    torch.zeros(2) + torch.zeros(3)\nexcept RuntimeError:\n    torch.zeros(2) @ torch.zeros(3)\n"
+    )
     assert done.code == 1
     assert "During handling" in done.err
     assert "script.py" in done.err

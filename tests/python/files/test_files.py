@@ -13,7 +13,7 @@ import pytest
 
 AGENT = Path(__file__).resolve().parents[3] / "python" / "oomproof" / "agent"
 
-# Stand-ins let a torch without NVIDIA's libraries be imported; see CONTRIBUTING.
+# Stand-ins let a torch without NVIDIA's libraries be imported.
 STANDINS = os.environ.get("OOMPROOF_TEST_STANDINS", "")
 
 BEFORE = """
@@ -105,8 +105,6 @@ def run(script: str, tmp_path: Path, *, folders: Sequence[str] = ("project",), *
     program.write_text(before + script + AFTER)
     was = state(project)
     done = subprocess.run([sys.executable, str(program)], cwd=project, capture_output=True, text=True, timeout=300)
-    if "ModuleNotFoundError" in done.stderr or "cannot open shared object" in done.stderr:
-        pytest.skip(done.stderr.strip().splitlines()[-1])
     assert done.returncode == 0, done.stderr
     result: Dict[str, Any] = json.loads(done.stdout.rpartition("\nRESULT ")[2])
     result["changed"] = state(project) != was

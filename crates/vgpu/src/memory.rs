@@ -1,9 +1,10 @@
 //! Who holds which device memory: what the driver handed out, what PyTorch's allocator made of it, and what is known
 //! of its bytes. One lock guards all three, because a block that changes hands must lose its contents at once.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use oomproof_profile::DriverAction;
+use rustc_hash::FxHashMap;
 
 use crate::arena::Arena;
 use crate::contents::Contents;
@@ -95,7 +96,9 @@ pub(crate) struct Memory {
     mappings: BTreeMap<u64, (u64, u64)>,
     next_physical: u64,
     host: BTreeMap<u64, HostRange>,
-    blocks: BTreeMap<u64, Block>,
+    /// Kernels are launched with the starts of blocks far more often than with addresses inside them.
+    blocks: FxHashMap<u64, Block>,
+    starts: BTreeSet<u64>,
     pub(crate) contents: Contents,
 }
 
@@ -112,7 +115,8 @@ impl Memory {
             mappings: BTreeMap::new(),
             next_physical: 1,
             host: BTreeMap::new(),
-            blocks: BTreeMap::new(),
+            blocks: FxHashMap::default(),
+            starts: BTreeSet::new(),
             contents: Contents::default(),
         }
     }
@@ -425,26 +429,31 @@ impl Memory {
     /// PyTorch's allocator handed out a block: it holds nothing.
     pub(crate) fn begin_block(&mut self, start: u64, size: u64) {
         self.contents.forget(start, size);
-        self.blocks.insert(
-            start,
-            Block {
-                size,
-                origin: 0,
-                touched: 0,
-            },
-        );
+        self.starts.insert(start);
+        let block = Block {
+            size,
+            origin: 0,
+            touched: 0,
+        };
+        self.blocks.insert(start, block);
     }
 
     /// PyTorch's allocator took a block back: what it held is gone.
     pub(crate) fn end_block(&mut self, start: u64) {
         if let Some(block) = self.blocks.remove(&start) {
+            self.starts.remove(&start);
             self.contents.forget(start, block.size);
         }
     }
 
     /// The block that holds `address`, with its start.
     pub(crate) fn block_of(&mut self, address: u64) -> Option<(u64, &mut Block)> {
-        let (&start, block) = self.blocks.range_mut(..=address).next_back()?;
+        let start = if self.blocks.contains_key(&address) {
+            address
+        } else {
+            *self.starts.range(..=address).next_back()?
+        };
+        let block = self.blocks.get_mut(&start)?;
         (address < start + block.size).then_some((start, block))
     }
 

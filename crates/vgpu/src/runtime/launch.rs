@@ -264,77 +264,29 @@ unsafe fn launch(
     })
 }
 
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn cudaLaunchKernel(
-    function: *const c_void,
-    grid: Dim3,
-    block: Dim3,
-    arguments: *const *const c_void,
-    shared_bytes: usize,
-    stream: u64,
-) -> CudaError {
-    // SAFETY: as for the CUDA function.
-    unsafe {
-        launch(
-            function,
-            CallConfiguration {
-                grid,
-                block,
-                shared_bytes,
-                stream,
-            },
-            arguments,
-        )
-    }
+macro_rules! launches {
+    ($($(#[$doc:meta])* $name:ident;)+) => { $(
+        $(#[$doc])*
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $name(
+            function: *const c_void,
+            grid: Dim3,
+            block: Dim3,
+            arguments: *const *const c_void,
+            shared_bytes: usize,
+            stream: u64,
+        ) -> CudaError {
+            // SAFETY: as for the CUDA function.
+            unsafe { launch(function, CallConfiguration { grid, block, shared_bytes, stream }, arguments) }
+        }
+    )+ };
 }
 
-/// What the compiler's stubs call since CUDA 13, with the handle from [`__cudaGetKernel`].
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn __cudaLaunchKernel(
-    kernel: *const c_void,
-    grid: Dim3,
-    block: Dim3,
-    arguments: *const *const c_void,
-    shared_bytes: usize,
-    stream: u64,
-) -> CudaError {
-    // SAFETY: as for the CUDA function.
-    unsafe {
-        launch(
-            kernel,
-            CallConfiguration {
-                grid,
-                block,
-                shared_bytes,
-                stream,
-            },
-            arguments,
-        )
-    }
-}
-
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn cudaLaunchCooperativeKernel(
-    function: *const c_void,
-    grid: Dim3,
-    block: Dim3,
-    arguments: *const *const c_void,
-    shared_bytes: usize,
-    stream: u64,
-) -> CudaError {
-    // SAFETY: as for the CUDA function.
-    unsafe {
-        launch(
-            function,
-            CallConfiguration {
-                grid,
-                block,
-                shared_bytes,
-                stream,
-            },
-            arguments,
-        )
-    }
+launches! {
+    cudaLaunchKernel;
+    /// What the compiler's stubs call since CUDA 13, with the handle from [`__cudaGetKernel`].
+    __cudaLaunchKernel;
+    cudaLaunchCooperativeKernel;
 }
 
 #[unsafe(no_mangle)]

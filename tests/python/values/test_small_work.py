@@ -21,3 +21,19 @@ def test_the_device_gives_what_the_host_computes():
     assert [result["what"] for result in results if not result["same"]] == []
     verdict = json.loads(done.stdout)
     assert [each["text"] for each in verdict["assumptions"] if each["kind"] == "unknown_value"] == []
+
+
+def test_what_is_overwritten_is_no_longer_known():
+    script = HERE / "overwritten.py"
+    command = [PROGRAM, "run", "--gpu", "h100", "--full", "--json", "--python", PYTHON, str(script)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    lines = script.read_text().splitlines()
+    reads = sum(line.startswith("check(") for line in lines)
+    assert f"{reads} reads" in done.stderr
+    verdict = json.loads(done.stdout)
+    count = 0
+    for assumption in verdict["assumptions"]:
+        if assumption["kind"] == "unknown_value":
+            times = assumption["text"].rpartition("; ")[2].removesuffix(" times")
+            count += int(times) if times.isdigit() else 1
+    assert count == reads

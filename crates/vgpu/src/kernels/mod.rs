@@ -124,12 +124,19 @@ fn meaning(signature: &Signature) -> Meaning {
     {
         return Meaning::Reduction(reduction);
     }
-    let outputs = signature.parameters().iter().copied().enumerate();
-    Meaning::Writes(
+    let chosen = |wanted: fn(Parameter) -> bool| -> Vec<(usize, Parameter)> {
+        let parameters = signature.parameters().iter().copied().enumerate();
+        parameters
+            .filter(|(_, parameter)| wanted(*parameter))
+            .collect()
+    };
+    let outputs = chosen(Parameter::is_written);
+    // A kernel that writes nothing by its types writes through what its lambda captured.
+    Meaning::Writes(if outputs.is_empty() {
+        chosen(|parameter| parameter == Parameter::Lambda)
+    } else {
         outputs
-            .filter(|(_, parameter)| parameter.is_written())
-            .collect(),
-    )
+    })
 }
 
 fn elementwise(signature: &Signature) -> Option<Meaning> {
@@ -193,8 +200,10 @@ pub(crate) unsafe fn launched(session: &Session, address: usize, arguments: *con
                     let argument = *arguments.add(*index);
                     if !argument.is_null() {
                         let is_device = |word| match parameter {
-                            // Only a reduction holds words that are no addresses and could look like some.
-                            Parameter::Reduction => memory.is_memory(word, 1),
+                            // These hold words that are no addresses and could look like some.
+                            Parameter::Reduction | Parameter::Strided | Parameter::Lambda => {
+                                memory.is_memory(word, 1)
+                            }
                             _ => memory.arena.contains(word),
                         };
                         parameter

@@ -6,15 +6,10 @@
 //! one that the pattern of its tail shows too.
 
 use super::element::{Element, Value};
-use super::signature::split_at_commas;
+use super::signature::{index_calculator_len, split_at_commas};
 
 /// Bytes of the sizes in front of the calculators.
 const SIZES: usize = 64;
-/// Bytes of an index calculator: a number of dimensions, 25 dividers of 12 bytes, 25 strides a tensor.
-const fn calculator(n_tensors: usize) -> usize {
-    4 + 25 * 12 + 25 * 4 * n_tensors
-}
-
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Action {
     All,
@@ -82,7 +77,7 @@ impl Reduction {
 
     /// Word of the argument that holds the input's address.
     pub(crate) fn input_word(self) -> usize {
-        (self.sizes_at() + SIZES + calculator(1) + calculator(2)).div_ceil(8)
+        (self.sizes_at() + SIZES + index_calculator_len(1) + index_calculator_len(2)).div_ceil(8)
     }
 
     /// Number of elements when the whole of a contiguous tensor becomes one element; `argument` is the `ReduceOp`.

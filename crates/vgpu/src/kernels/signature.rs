@@ -13,6 +13,12 @@ const REDUCTION_INPUT: std::ops::Range<usize> = 122..138;
 /// two outputs, three scratch addresses, an index, two flags and the number of outputs.
 const REDUCTION_TAIL: usize = 7;
 
+/// Bytes of PyTorch's index calculator for this many tensors: a number of dimensions, 25 dividers of 12 bytes, and 25
+/// strides of 4 bytes a tensor.
+pub(crate) const fn index_calculator_len(n_tensors: usize) -> usize {
+    4 + 25 * 12 + 25 * 4 * n_tensors
+}
+
 /// What one parameter is, as far as it matters for what the kernel writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Parameter {
@@ -26,8 +32,12 @@ pub(crate) enum Parameter {
     Tensor,
     /// The lists of addresses of a multi-tensor kernel: number of lists.
     TensorLists(usize),
+    /// The lambda of an element-wise kernel over strided memory: an index calculator, then the addresses, output first.
+    Strided,
     /// `ReduceOp`: sizes and index calculators, then the address of the input, then that of the output.
     Reduction,
+    /// Any other lambda: what it captures is not known, and may be addresses.
+    Lambda,
     /// Anything else: numbers, functors.
     Other,
 }
@@ -45,6 +55,12 @@ impl Parameter {
         }
         if plain.starts_with("at::native::ReduceOp<") {
             return Self::Reduction;
+        }
+        if plain.contains("gpu_kernel_impl") && plain.ends_with("::{lambda(int)#1}") {
+            return Self::Strided;
+        }
+        if plain.contains("::{lambda(") {
+            return Self::Lambda;
         }
         if plain.contains("array<char*") || plain.contains("Array<char*") {
             return Self::PointerArray;
@@ -73,9 +89,9 @@ impl Parameter {
         Self::Other
     }
 
-    /// Whether a kernel may write through it.
+    /// Whether its type says that a kernel may write through it.
     pub(crate) fn is_written(self) -> bool {
-        !matches!(self, Self::ConstPointer | Self::Other)
+        !matches!(self, Self::ConstPointer | Self::Lambda | Self::Other)
     }
 
     /// Calls `f` with each address in the argument that may be written through; `is_device` tells addresses of device
@@ -96,6 +112,19 @@ impl Parameter {
             Self::ConstPointer | Self::Other => 0,
             Self::Pointer | Self::PointerArray | Self::Tensor => 1,
             Self::TensorLists(lists) => lists * LIST_LENGTHS[lists - 1],
+            // Longer than what kernels capture, so it may take a stale address of the caller's frame for one of them;
+            // that only makes something unknown that was known.
+            Self::Lambda => 128,
+            // The number of tensors is not in the type; the one whose addresses are all there is the right one, and
+            // a second that seems right by chance only makes something unknown that was known.
+            Self::Strided => {
+                let outputs = (1..=4).filter_map(|n_tensors| {
+                    let first = index_calculator_len(n_tensors).div_ceil(8);
+                    let all = (first..first + n_tensors).all(|index| is_device(word(index)));
+                    all.then(|| word(first))
+                });
+                return outputs.for_each(f);
+            }
             Self::Reduction => {
                 let input = REDUCTION_INPUT.into_iter().find(|input| {
                     let n_outputs = word(input + REDUCTION_TAIL) >> 32;
@@ -257,7 +286,7 @@ pub(crate) fn split_at_commas(parameters: &str) -> Vec<&str> {
 #[cfg(test)]
 mod tests {
     use super::Parameter::{
-        ConstPointer, Other, Pointer, PointerArray, Reduction, Tensor, TensorLists,
+        ConstPointer, Lambda, Other, Pointer, PointerArray, Reduction, Strided, Tensor, TensorLists,
     };
     use super::*;
 
@@ -279,7 +308,7 @@ mod tests {
         );
         check(
             "void k<g(at::TensorIterator&)::{lambda(int, int)#1}>(int, g(at::TensorIterator&)::{lambda(int, int)#1})",
-            &[Other, Other],
+            &[Other, Lambda],
         );
         check(
             "void k(at::cuda::detail::TensorInfo<float, unsigned int>, at::cuda::detail::TensorInfo<float const, unsigned int>)",
@@ -363,6 +392,9 @@ mod tests {
             ]);
             outputs(Reduction, &words)
         };
+        let mut strided = vec![0; 63];
+        strided.extend([100, 101]);
+        assert_eq!(outputs(Strided, &strided), [100]);
         assert_eq!(reduction(122, 1), [101]);
         assert_eq!(reduction(123, 1), [101]);
         assert_eq!(reduction(126, 2), [101, 102]);

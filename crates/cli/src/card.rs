@@ -11,6 +11,8 @@ use crate::failure::Failure;
 const GENERIC: &str = "a100-80gb";
 /// The name CUDA reports for it.
 const GENERIC_NAME: &str = "generic GPU";
+/// Less than any card has; a number without its unit is mostly below.
+const SMALLEST: Bytes = Bytes::from_mib(16);
 /// More than any single card has, and less than the arena of the virtual device.
 const LARGEST: Bytes = Bytes::from_gib(4096);
 
@@ -88,6 +90,13 @@ pub(crate) fn card(typed: &CardArgs) -> Result<Card, Failure> {
                     .hint("give a size such as `--memory 24GiB`"),
             );
         }
+        if memory < SMALLEST {
+            return Err(Failure::usage(
+                "too_little_memory",
+                format!("{memory} is less than any card has"),
+            )
+            .hint("a size needs its unit: `--memory 24GiB`"));
+        }
         if memory > LARGEST {
             return Err(Failure::usage(
                 "too_much_memory",
@@ -156,6 +165,13 @@ pub(crate) fn unknown_gpu(unknown: &UnknownGpu) -> Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_number_without_its_unit_is_refused() {
+        let refused = card(&typed(None, Some(Bytes::new(24)), Bytes::ZERO)).unwrap_err();
+        assert_eq!(refused.text, "24 bytes is less than any card has");
+        assert!(card(&typed(None, Some(Bytes::from_mib(16)), Bytes::ZERO)).is_ok());
+    }
 
     fn typed(gpu: Option<&str>, memory: Option<Bytes>, others: Bytes) -> CardArgs {
         CardArgs {

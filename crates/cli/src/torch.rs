@@ -47,6 +47,11 @@ pub(crate) struct Torch {
     pub nccl_version: u32,
 }
 
+/// Whether PyTorch's wheels for a CUDA version carry code for a compute capability: those for CUDA 13 begin with 7.5.
+pub(crate) fn has_kernels_for(cuda_version: u32, compute_capability: (u32, u32)) -> bool {
+    cuda_version < 13_000 || compute_capability >= (7, 5)
+}
+
 impl Torch {
     /// The major version of CUDA.
     pub(crate) const fn cuda_major(&self) -> u32 {
@@ -172,6 +177,14 @@ fn packed(version: &str) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn wheels_for_cuda_13_begin_with_turing() {
+        assert!(has_kernels_for(13_020, (7, 5)));
+        assert!(has_kernels_for(13_000, (12, 0)));
+        assert!(!has_kernels_for(13_020, (7, 0)));
+        assert!(has_kernels_for(12_080, (7, 0)));
+    }
 
     fn probe(
         version: &str,

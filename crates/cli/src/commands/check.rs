@@ -25,7 +25,7 @@ use crate::verdict_text;
 pub(crate) struct CheckArgs {
     /// The most memory the script may need
     ///
-    /// Without --gpu or --memory the script runs on a generic card of twice this size, so that by how much it is
+    /// Without --gpu or --memory the script runs on a generic card of twice this size and 1 GiB, so that by how much it is
     /// above can be said.
     #[arg(long, value_name = "SIZE")]
     pub max: Option<Bytes>,
@@ -174,7 +174,8 @@ fn card_of(args: &CheckArgs, before: Option<&Verdict>) -> Result<Card, Failure> 
     }
     match args.max {
         Some(max) => {
-            let mut card = generic(max + max)?;
+            // Room for twice the limit, and for the context of even a large card.
+            let mut card = generic(max + max + Bytes::from_gib(1))?;
             card.others = typed.reserved_by_others;
             Ok(card)
         }
@@ -207,6 +208,10 @@ fn report(args: &CheckArgs, before: Option<&Verdict>, verdict: &Verdict) -> Repo
         _ if above => Finding::Failed,
         Answer::DoesNotFit => Finding::Failed,
         Answer::Unknown => Finding::Unknown,
+        // Where it would end was not seen.
+        Answer::Fits | Answer::Tight if verdict.growth_bytes_per_step > Bytes::ZERO => {
+            Finding::Unknown
+        }
         Answer::Fits | Answer::Tight => Finding::Passed,
     };
     Report {
@@ -223,7 +228,10 @@ fn exit(finding: Finding, outcome: &Outcome) -> Exit {
     match finding {
         Finding::Passed => Exit::Done,
         Finding::Failed => Exit::DoesNotFit,
-        Finding::Unknown => Exit::of_verdict(outcome.code),
+        Finding::Unknown if outcome.verdict.verdict == Answer::Unknown => {
+            Exit::of_verdict(outcome.code)
+        }
+        Finding::Unknown => Exit::Unknown,
     }
 }
 
@@ -250,6 +258,12 @@ fn text(report: &Report) -> String {
             ),
         };
         lines.push(format!("  {side} {what}"));
+    }
+    if report.run.growth_bytes_per_step > Bytes::ZERO {
+        let growth = report.run.growth_bytes_per_step;
+        lines.push(format!(
+            "  it grows by {growth} a step, without an end in sight"
+        ));
     }
     lines.push(format!("  {}", verdict_text::first_line(&report.run)));
     lines.push(format!("  profile {}", report.run.profile));
@@ -342,6 +356,19 @@ mod tests {
             fits,
             &["failed: peak allocated 1010.00 MiB"],
         );
+    }
+
+    #[test]
+    fn a_peak_that_grows_does_not_pass() {
+        let args = Typed::try_parse_from(["check", "--max", "2GiB"])
+            .unwrap()
+            .args;
+        let mut verdict = sample();
+        verdict.peak.allocated_bytes = Bytes::from_mib(10);
+        verdict.growth_bytes_per_step = Bytes::from_kib(512);
+        let report = report(&args, None, &verdict);
+        assert_eq!(report.check, Finding::Unknown);
+        assert!(text(&report).contains("it grows by 512.00 KiB a step"));
     }
 
     #[test]

@@ -21,6 +21,7 @@ use crate::printer;
 use crate::python;
 use crate::resources::Resources;
 use crate::torch;
+use crate::torch::has_kernels_for;
 
 /// The CUDA version for which contexts are shown when there is no profile to name one.
 const USUAL_CUDA: u32 = 13_020;
@@ -202,7 +203,13 @@ fn line(gpu: &'static Gpu, recorded: Option<&Recorded>) -> Line {
         },
         multiprocessors: gpu.multiprocessors,
         context_bytes: context,
-        fit: recorded.map(|recorded| fit(recorded.need, context, gpu.total)),
+        fit: recorded.map(|recorded| {
+            let mut fit = fit(recorded.need, context, gpu.total);
+            if !has_kernels_for(cuda, (major, minor)) {
+                fit.answer = Guess::No;
+            }
+            fit
+        }),
     }
 }
 

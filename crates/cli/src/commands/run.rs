@@ -144,6 +144,16 @@ pub(crate) fn resolve(
     let resources = resources.found()?;
     let python = python::interpreter(typed.python.as_deref())?;
     let torch = torch::usable(&python)?;
+    let (major, minor) = card.device_settings().compute_capability;
+    if !torch::has_kernels_for(torch.cuda_version, (major, minor)) {
+        let what = format!(
+            "torch {} has no kernels for {}, compute capability {major}.{minor}",
+            torch.version,
+            card.name()
+        );
+        return Err(Failure::environment("no_kernels_for_gpu", what)
+            .hint("PyTorch for CUDA 13 needs 7.5 or later, such as a T4; name another `--gpu`"));
+    }
     Ok(Launch {
         card,
         python,

@@ -120,7 +120,13 @@ pub(crate) fn first_line(verdict: &Verdict) -> String {
             format!("peak {peak} of {card} (allocated), {process}")
         }
     };
-    format!("{word}{condition}: {text}")
+    let growth = match (verdict.verdict, verdict.growth_bytes_per_step) {
+        (Answer::Fits | Answer::Tight, growth) if growth > Bytes::ZERO => {
+            format!(", and grows by {growth} a step")
+        }
+        _ => String::new(),
+    };
+    format!("{word}{condition}: {text}{growth}")
 }
 
 fn with_context(process: &Estimate) -> String {

@@ -321,6 +321,15 @@ fn first_lines_say_how_far_the_run_went() {
 }
 
 #[test]
+fn a_first_line_warns_of_growth() {
+    check_first(
+        |verdict| verdict.growth_bytes_per_step = Bytes::from_kib(512),
+        "fits: peak 8.04 GiB of 23.52 GiB on NVIDIA GeForce RTX 4090 (allocated), \
+         about 9.18 GiB with context (9.05 GiB to 9.43 GiB), and grows by 512.00 KiB a step",
+    );
+}
+
+#[test]
 fn first_lines_name_only_assumptions_that_matter_to_the_figure() {
     let rest = "peak 8.04 GiB of 23.52 GiB on NVIDIA GeForce RTX 4090 (allocated), \
                 about 9.18 GiB with context (9.05 GiB to 9.43 GiB)";

@@ -35,7 +35,7 @@ pub(crate) struct Session {
     recorder: Mutex<Recorder>,
     memory: Mutex<Memory>,
     interned: Mutex<Interned>,
-    /// Devices that have a context, by ordinal after `CUDA_VISIBLE_DEVICES`.
+    /// Devices that have a context, as the machine counts them, before `CUDA_VISIBLE_DEVICES`.
     contexts: Vec<AtomicBool>,
     visible: OnceLock<Vec<u32>>,
 }

@@ -1,10 +1,39 @@
-//! The bytes of device memory whose value is known.
+//! The bytes of device memory whose value is known, or was assumed.
 //!
-//! Kernels are not executed, so most device memory has no value; what the host copied in or a fill wrote does. Known
-//! bytes are kept here, beside the address space rather than in it: a range nobody wrote holds nothing, so a reused
-//! block can never show what an earlier tenant left, and a fill of many gigabytes costs a few words.
+//! Most kernels are not executed, so most device memory has no value; what the host copied in, a fill, or small work on
+//! known values wrote does. Known bytes are kept here, beside the address space rather than in it: a range nobody
+//! wrote holds nothing, so a reused block can never show what an earlier tenant left, and a fill of many gigabytes
+//! costs a few words.
+//!
+//! Between known and unknown there are assumed bytes: they stand in for a value that nobody can know, so that what is
+//! computed from them makes sense, and they carry the assumption they hang on to whatever is computed from them.
 
 use std::collections::BTreeMap;
+use std::num::NonZeroU32;
+use std::sync::Arc;
+
+/// What assumed bytes hang on: the id of a text of the profile that says what was assumed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Assumption(NonZeroU32);
+
+impl Assumption {
+    /// The assumption that a text of the profile states; `None` for 0, which is no text.
+    pub(crate) fn stated_by(text: u32) -> Option<Self> {
+        NonZeroU32::new(text).map(Self)
+    }
+
+    /// The id of the text.
+    pub(crate) fn text(self) -> u32 {
+        self.0.get()
+    }
+}
+
+/// Bytes that have a value, and the assumption that they hang on, if any.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Known {
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) assumption: Option<Assumption>,
+}
 
 /// Repeating bytes of a fill: one element of at most 16 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,8 +62,13 @@ impl Pattern {
 }
 
 #[derive(Clone, Debug)]
-enum Value {
-    Bytes(Vec<u8>),
+enum Data {
+    /// `len` bytes from `start` on. Shared, so that copies and the parts around an overwritten piece cost no bytes.
+    Bytes {
+        bytes: Arc<Vec<u8>>,
+        start: usize,
+        len: usize,
+    },
     /// `phase` is the offset into the pattern of the first byte.
     Fill {
         len: u64,
@@ -43,32 +77,64 @@ enum Value {
     },
 }
 
+/// The contents of one range.
+#[derive(Clone, Debug)]
+struct Value {
+    data: Data,
+    assumption: Option<Assumption>,
+}
+
+/// A part shares the bytes of its whole unless it is smaller than this share of them, so that small leftovers do not
+/// keep large wholes alive.
+const SMALLEST_SHARE: usize = 8;
+
 impl Value {
     fn len(&self) -> u64 {
-        match self {
-            Self::Bytes(bytes) => bytes.len() as u64,
-            Self::Fill { len, .. } => *len,
+        match &self.data {
+            Data::Bytes { len, .. } => *len as u64,
+            Data::Fill { len, .. } => *len,
         }
     }
 
     /// The part from `from` to `to`, counted from the start of this value.
     fn part(&self, from: u64, to: u64) -> Self {
-        match self {
-            Self::Bytes(bytes) => Self::Bytes(bytes[from as usize..to as usize].to_vec()),
-            Self::Fill { pattern, phase, .. } => Self::Fill {
-                len: to - from,
+        let len = to - from;
+        let data = match &self.data {
+            Data::Bytes { bytes, start, .. } => {
+                let (start, len) = (start + from as usize, len as usize);
+                if len < bytes.len() / SMALLEST_SHARE {
+                    Data::Bytes {
+                        bytes: Arc::new(bytes[start..start + len].to_vec()),
+                        start: 0,
+                        len,
+                    }
+                } else {
+                    Data::Bytes {
+                        bytes: Arc::clone(bytes),
+                        start,
+                        len,
+                    }
+                }
+            }
+            Data::Fill { pattern, phase, .. } => Data::Fill {
+                len,
                 pattern: *pattern,
                 phase: phase + from,
             },
+        };
+        Self {
+            data,
+            assumption: self.assumption,
         }
     }
 
     fn copy_to(&self, from: u64, out: &mut [u8]) {
-        match self {
-            Self::Bytes(bytes) => {
-                out.copy_from_slice(&bytes[from as usize..from as usize + out.len()]);
+        match &self.data {
+            Data::Bytes { bytes, start, .. } => {
+                let start = start + from as usize;
+                out.copy_from_slice(&bytes[start..start + out.len()]);
             }
-            Self::Fill { pattern, phase, .. } => {
+            Data::Fill { pattern, phase, .. } => {
                 for (index, byte) in out.iter_mut().enumerate() {
                     *byte = pattern.at(phase + from + index as u64);
                 }
@@ -109,24 +175,51 @@ impl Contents {
 
     /// The bytes at `at` are now `bytes`.
     pub(crate) fn write(&mut self, at: u64, bytes: &[u8]) {
-        self.forget(at, bytes.len() as u64);
-        if !bytes.is_empty() {
-            self.ranges.insert(at, Value::Bytes(bytes.to_vec()));
+        self.put(
+            at,
+            Known {
+                bytes: bytes.to_vec(),
+                assumption: None,
+            },
+        );
+    }
+
+    /// The bytes at `at` are now these, with the assumption they hang on.
+    pub(crate) fn put(&mut self, at: u64, known: Known) {
+        let len = known.bytes.len();
+        self.forget(at, len as u64);
+        if len > 0 {
+            let data = Data::Bytes {
+                bytes: Arc::new(known.bytes),
+                start: 0,
+                len,
+            };
+            let assumption = known.assumption;
+            self.ranges.insert(at, Value { data, assumption });
         }
     }
 
     /// `len` bytes at `at` now repeat `pattern`.
     pub(crate) fn fill(&mut self, at: u64, len: u64, pattern: Pattern) {
+        self.fill_assumed(at, len, pattern, None);
+    }
+
+    /// `len` bytes at `at` are now taken to repeat `pattern`.
+    pub(crate) fn fill_assumed(
+        &mut self,
+        at: u64,
+        len: u64,
+        pattern: Pattern,
+        assumption: Option<Assumption>,
+    ) {
         self.forget(at, len);
         if len > 0 {
-            self.ranges.insert(
-                at,
-                Value::Fill {
-                    len,
-                    pattern,
-                    phase: 0,
-                },
-            );
+            let data = Data::Fill {
+                len,
+                pattern,
+                phase: 0,
+            };
+            self.ranges.insert(at, Value { data, assumption });
         }
     }
 
@@ -172,6 +265,23 @@ impl Contents {
             .map(|(start, value)| (start + value.len()).min(end) - start.max(at))
             .sum();
         len - known
+    }
+
+    /// The first assumption that any of the `len` bytes at `at` hang on.
+    pub(crate) fn assumption(&self, at: u64, len: u64) -> Option<Assumption> {
+        self.overlapping(at, at.saturating_add(len))
+            .find_map(|(_, value)| value.assumption)
+    }
+
+    /// The `len` bytes at `at`, if all of them have a value.
+    pub(crate) fn known(&self, at: u64, len: usize) -> Option<Known> {
+        if self.unknown(at, len as u64) > 0 {
+            return None;
+        }
+        let mut bytes = vec![0; len];
+        self.read(at, &mut bytes);
+        let assumption = self.assumption(at, len as u64);
+        Some(Known { bytes, assumption })
     }
 
     fn overlapping(&self, at: u64, end: u64) -> impl Iterator<Item = (u64, &Value)> {
@@ -237,6 +347,36 @@ mod tests {
             },
             [1, 2, 1, 2, 3, 4, U, U, U, U, U, U, U, U, U, U],
         );
+    }
+
+    #[test]
+    fn assumptions_go_where_their_bytes_go() {
+        let assumption = Assumption::stated_by(7);
+        let mut contents = Contents::default();
+        contents.write(0, &[1; 8]);
+        contents.put(
+            8,
+            Known {
+                bytes: vec![2; 8],
+                assumption,
+            },
+        );
+        assert_eq!(contents.assumption(0, 8), None);
+        assert_eq!(contents.assumption(0, 9), assumption);
+        contents.copy(12, 100, 2);
+        assert_eq!(
+            contents.known(100, 2),
+            Some(Known {
+                bytes: vec![2, 2],
+                assumption
+            })
+        );
+        contents.fill_assumed(200, 1 << 40, Pattern::new(&[1]).unwrap(), assumption);
+        contents.forget(300, 1);
+        assert_eq!(contents.assumption(1 << 30, 1), assumption);
+        assert_eq!(contents.known(299, 2), None);
+        contents.write(200, &[1; 8]);
+        assert_eq!(contents.assumption(200, 8), None, "written over");
     }
 
     #[test]

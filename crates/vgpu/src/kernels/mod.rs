@@ -18,7 +18,7 @@ use std::sync::{Mutex, PoisonError};
 
 use oomproof_profile::layout::counter;
 
-use crate::contents::Pattern;
+use crate::contents::{Assumption, Known, Pattern};
 use crate::memory::Memory;
 use crate::session::Session;
 
@@ -303,10 +303,10 @@ unsafe fn carry_out(
         {
             return None;
         }
-        let sources: Option<Vec<Vec<u8>>> = inputs
+        let sources: Option<Vec<Known>> = inputs
             .iter()
             .zip(&addresses[1..])
-            .map(|(element, address)| known_bytes(memory, *address, count * element.len()))
+            .map(|(element, address)| known(memory, *address, count * element.len()))
             .collect();
         let sources = sources?;
         let mut out = Vec::with_capacity(count * output.len());
@@ -317,12 +317,15 @@ unsafe fn carry_out(
                 values.push(
                     operation
                         .input
-                        .convert(element.read(source.get(index * element.len()..)?)?),
+                        .convert(element.read(source.bytes.get(index * element.len()..)?)?),
                 );
             }
             output.write(operation.apply(functor, &values)?, &mut out);
         }
-        Some(out)
+        Some(Known {
+            bytes: out,
+            assumption: first_assumption(&sources),
+        })
     })();
     finish(memory, addresses[0], computed, origin);
 }
@@ -360,28 +363,36 @@ unsafe fn reduce(memory: &mut Memory, reduction: Reduction, argument: *const c_v
         if expected != output || count == 0 || count > MAX_ELEMENTS {
             return None;
         }
-        let source = known_bytes(memory, input, count * reduction.element.len())?;
-        let mut out = Vec::new();
-        reduction.output.write(reduction.apply(&source)?, &mut out);
-        memory.is_memory(output, out.len() as u64).then_some(out)
+        let source = known(memory, input, count * reduction.element.len())?;
+        let mut bytes = Vec::new();
+        let result = reduction.apply(&source.bytes)?;
+        reduction.output.write(result, &mut bytes);
+        let assumption = source.assumption;
+        memory
+            .is_memory(output, bytes.len() as u64)
+            .then_some(Known { bytes, assumption })
     })();
     finish(memory, output, computed, origin);
 }
 
-/// The bytes of device memory, if all of them are known.
-fn known_bytes(memory: &Memory, address: u64, len: usize) -> Option<Vec<u8>> {
-    if !memory.is_memory(address, len as u64) || memory.contents.unknown(address, len as u64) > 0 {
+/// The bytes of device memory, if all of them have a value, be it an assumed one.
+pub(super) fn known(memory: &Memory, address: u64, len: usize) -> Option<Known> {
+    if !memory.is_memory(address, len as u64) {
         return None;
     }
-    let mut bytes = vec![0; len];
-    memory.contents.read(address, &mut bytes);
-    Some(bytes)
+    memory.contents.known(address, len)
 }
 
-fn finish(memory: &mut Memory, output: u64, computed: Option<Vec<u8>>, origin: u32) {
+/// What the result of work on these inputs hangs on: one assumption is enough to say that it is not known for sure.
+pub(super) fn first_assumption(inputs: &[Known]) -> Option<Assumption> {
+    inputs.iter().find_map(|input| input.assumption)
+}
+
+/// Writes what a kernel computed at `output`, or makes it unknown from there on.
+pub(super) fn finish(memory: &mut Memory, output: u64, computed: Option<Known>, origin: u32) {
     match computed {
-        Some(bytes) => {
-            memory.contents.write(output, &bytes);
+        Some(known) => {
+            memory.contents.put(output, known);
             if let Some((_, block)) = memory.block_of(output) {
                 block.origin = origin;
             }

@@ -11,7 +11,7 @@ use oomproof_profile::Touch;
 use oomproof_profile::layout::counter;
 
 use super::current::{Current, answer, current};
-use crate::contents::Pattern;
+use crate::contents::{Assumption, Pattern};
 use crate::kernels::assume;
 use crate::session::Session;
 use crate::status::CudaError;
@@ -152,11 +152,14 @@ unsafe fn device_to_host(session: &Session, to: u64, from: u64, len: u64) {
         assume(origin, out);
     }
     memory.contents.read(from, out);
+    let assumption = memory.contents.assumption(from, len);
     drop(memory);
-    if unknown > 0 {
+    if unknown > 0 || assumption.is_some() {
         let mut first = [0; 8];
         let n_first = out.len().min(8);
         first[..n_first].copy_from_slice(&out[..n_first]);
+        // An assumption says more than the kernel that computed with it.
+        let origin = assumption.map_or(origin, Assumption::text);
         session.unknown_read(from, len, u64::from_le_bytes(first), origin);
     }
 }

@@ -45,7 +45,7 @@ impl Verdict {
         let timeline = Timeline::of(profile);
         let settings = settings(&timeline)?;
         let roles = Roles::of(&timeline);
-        let oom = last_oom(&timeline, &roles, circumstances);
+        let oom = last_oom(&timeline, &roles, circumstances, &settings);
 
         let index = fullest(&timeline, oom.as_ref());
         let untouched = Levels::default();

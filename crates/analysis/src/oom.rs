@@ -1,7 +1,7 @@
 //! The last out-of-memory error, in PyTorch's words and in figures. The message names the size of the segment PyTorch
 //! wanted from the driver, rounded to two decimals; what the failing line asked for stands in the record.
 
-use oomproof_profile::Phase;
+use oomproof_profile::{Phase, RunSettings};
 use oomproof_units::Bytes;
 
 use crate::circumstances::Circumstances;
@@ -21,6 +21,7 @@ pub(crate) fn last_oom(
     timeline: &Timeline,
     roles: &Roles<'_>,
     circumstances: &Circumstances,
+    settings: &RunSettings,
 ) -> Option<Oom> {
     let gave_up = timeline.gave_up.last();
     let mut notes = timeline.notes.iter().filter(|note| note.kind == "oom");
@@ -55,7 +56,7 @@ pub(crate) fn last_oom(
                 Holding::at(timeline, roles, moment).by_role()
             })
             .unwrap_or_default(),
-        would_have_fitted_bytes: gave_up.and_then(|gave_up| sufficient(gave_up, tried)),
+        would_have_fitted_bytes: gave_up.and_then(|gave_up| sufficient(gave_up, tried, settings)),
         survived: survived(timeline, at, circumstances),
         step: record
             .map(|record| record.step)
@@ -78,7 +79,7 @@ fn tried(message: &str) -> Option<Bytes> {
 
 /// The card on which the segment would have fitted: what is in use, and the segment. `None` when there was room for
 /// that: then a limit that the script set itself was reached, and which share of which card it is says no figure.
-fn sufficient(gave_up: &GaveUp, tried: Option<Bytes>) -> Option<Bytes> {
+fn sufficient(gave_up: &GaveUp, tried: Option<Bytes>, settings: &RunSettings) -> Option<Bytes> {
     let asked = gave_up.refused.map(Bytes::new);
     let segment = match (asked, tried) {
         (Some(asked), Some(tried)) if printed_alike(asked, tried) => asked,
@@ -87,8 +88,12 @@ fn sufficient(gave_up: &GaveUp, tried: Option<Bytes>) -> Option<Bytes> {
         (None, None) => Bytes::new(gave_up.record.requested).round_up_to(GRANULE),
     };
     let total = Bytes::new(gave_up.record.total);
-    let enough = total - Bytes::new(gave_up.record.free) + segment;
-    (enough > total).then_some(enough)
+    let in_use = total - Bytes::new(gave_up.record.free);
+    // On a card smaller than the context no more than the card counts as in use.
+    let needed = Bytes::new(settings.context_bytes.likely)
+        + Bytes::new(settings.reserved_by_others_bytes)
+        + Bytes::new(gave_up.record.reserved);
+    (in_use + segment > total).then(|| in_use.max(needed) + segment)
 }
 
 fn printed_alike(exact: Bytes, printed: Bytes) -> bool {

@@ -78,6 +78,11 @@ impl Gpu {
         }
     }
 
+    /// The id of the card that this is a slice of.
+    pub fn slice_of(&self) -> Option<&'static str> {
+        self.id.split_once(':').map(|(card, _)| card)
+    }
+
     /// Threads that can be resident on the whole GPU.
     pub fn resident_threads(&self) -> u64 {
         u64::from(self.multiprocessors)

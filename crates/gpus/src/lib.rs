@@ -20,13 +20,16 @@
 //!
 //! **Invariant:** this crate is data and lookups; it does no IO and never asks a real device.
 
-mod catalog_table;
+mod catalog;
 mod context;
 mod gpu;
 mod limits;
 mod lookup;
+mod rates;
 
+pub use catalog::all;
 pub use context::{CONTEXT_SOURCES, context_bytes};
 pub use gpu::{Certainty, Ecc, Gpu};
 pub use limits::Architecture;
-pub use lookup::{UnknownGpu, all, find};
+pub use lookup::{UnknownGpu, find};
+pub use rates::{Rate, Rates};

@@ -6,9 +6,11 @@
 
 const KIB: u32 = 1024;
 
-/// A generation of GPUs, one for each compute capability.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// A generation of GPUs, one for each compute capability, from the oldest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Architecture {
+    /// The later Maxwell chips, capability 5.2.
+    Maxwell,
     /// GP100, capability 6.0.
     Pascal60,
     /// The other Pascal chips, capability 6.1.
@@ -27,6 +29,8 @@ pub enum Architecture {
     Hopper,
     /// The data-center chips, capability 10.0.
     Blackwell100,
+    /// The later data-center chips, capability 10.3.
+    Blackwell103,
     /// The `GeForce` and workstation chips, capability 12.0.
     Blackwell120,
 }
@@ -45,19 +49,21 @@ impl Architecture {
     /// The name NVIDIA gives it.
     pub const fn word(self) -> &'static str {
         match self {
+            Self::Maxwell => "Maxwell",
             Self::Pascal60 | Self::Pascal61 => "Pascal",
             Self::Volta => "Volta",
             Self::Turing => "Turing",
             Self::Ampere80 | Self::Ampere86 => "Ampere",
             Self::Ada => "Ada Lovelace",
             Self::Hopper => "Hopper",
-            Self::Blackwell100 | Self::Blackwell120 => "Blackwell",
+            Self::Blackwell100 | Self::Blackwell103 | Self::Blackwell120 => "Blackwell",
         }
     }
 
     /// Compute capability, major and minor.
     pub const fn compute_capability(self) -> (u32, u32) {
         match self {
+            Self::Maxwell => (5, 2),
             Self::Pascal60 => (6, 0),
             Self::Pascal61 => (6, 1),
             Self::Volta => (7, 0),
@@ -67,6 +73,7 @@ impl Architecture {
             Self::Ada => (8, 9),
             Self::Hopper => (9, 0),
             Self::Blackwell100 => (10, 0),
+            Self::Blackwell103 => (10, 3),
             Self::Blackwell120 => (12, 0),
         }
     }
@@ -74,13 +81,13 @@ impl Architecture {
     pub(crate) const fn limits(self) -> Limits {
         let (threads, blocks, shared_kib, optin_kib) = match self {
             Self::Pascal60 => (2048, 32, 64, 48),
-            Self::Pascal61 => (2048, 32, 96, 48),
+            Self::Maxwell | Self::Pascal61 => (2048, 32, 96, 48),
             Self::Volta => (2048, 32, 96, 96),
             Self::Turing => (1024, 16, 64, 64),
             Self::Ampere80 => (2048, 32, 164, 163),
             Self::Ampere86 => (1536, 16, 100, 99),
             Self::Ada | Self::Blackwell120 => (1536, 24, 100, 99),
-            Self::Hopper | Self::Blackwell100 => (2048, 32, 228, 227),
+            Self::Hopper | Self::Blackwell100 | Self::Blackwell103 => (2048, 32, 228, 227),
         };
         Limits {
             threads_per_multiprocessor: threads,

@@ -6,7 +6,7 @@
 
 use thiserror::Error;
 
-use crate::catalog_table::CATALOG;
+use crate::catalog::all;
 use crate::gpu::Gpu;
 
 /// How many near names an error carries at most.
@@ -43,22 +43,21 @@ impl UnknownGpu {
     }
 }
 
-/// All GPUs, from the smallest memory to the largest.
-pub fn all() -> &'static [Gpu] {
-    CATALOG
-}
-
 /// The GPU with this name. Case, spaces, dashes and the words NVIDIA, `GeForce`, Tesla and Quadro do not matter.
 pub fn find(name: &str) -> Result<&'static Gpu, UnknownGpu> {
-    let wanted = key(name);
-    if let Some(gpu) = CATALOG.iter().find(|gpu| key(gpu.id) == wanted) {
+    let typed = letters(name);
+    if let Some(gpu) = all().iter().find(|gpu| letters(gpu.id) == typed) {
         return Ok(gpu);
     }
-    let matching: Vec<&Gpu> = CATALOG
-        .iter()
-        .filter(|gpu| keys(gpu).any(|key| key == wanted))
-        .collect();
-    match matching.as_slice() {
+    let wanted = key(name);
+    // Cards with different memories may report the same name: what people call them goes first.
+    let called: Vec<&Gpu> = matching(&wanted, called).collect();
+    let found = if called.is_empty() {
+        matching(&wanted, |gpu| vec![gpu.name]).collect()
+    } else {
+        called
+    };
+    match found.as_slice() {
         [gpu] => Ok(gpu),
         [] => Err(UnknownGpu::NotFound {
             name: name.to_owned(),
@@ -71,14 +70,34 @@ pub fn find(name: &str) -> Result<&'static Gpu, UnknownGpu> {
     }
 }
 
-/// A spelling without what people leave out: `NVIDIA GeForce RTX 4090` and `rtx-4090` are both `rtx4090`.
-fn key(name: &str) -> String {
-    let letters: String = name
-        .chars()
+fn matching<'a>(
+    wanted: &'a str,
+    spellings: impl Fn(&'static Gpu) -> Vec<&'static str> + 'a,
+) -> impl Iterator<Item = &'static Gpu> + 'a {
+    all().iter().filter(move |&gpu| {
+        spellings(gpu)
+            .into_iter()
+            .flat_map(keys)
+            .any(|key| key == wanted)
+    })
+}
+
+fn called(gpu: &'static Gpu) -> Vec<&'static str> {
+    let mut spellings = vec![gpu.id];
+    spellings.extend(gpu.aliases);
+    spellings
+}
+
+fn letters(name: &str) -> String {
+    name.chars()
         .filter(char::is_ascii_alphanumeric)
         .map(|c| c.to_ascii_lowercase())
-        .collect();
-    let mut key = letters;
+        .collect()
+}
+
+/// A spelling without what people leave out: `NVIDIA GeForce RTX 4090` and `rtx-4090` are both `rtx4090`.
+fn key(name: &str) -> String {
+    let mut key = letters(name);
     for word in ["nvidia", "geforce", "tesla", "quadro"] {
         key = key.replace(word, "");
     }
@@ -88,34 +107,37 @@ fn key(name: &str) -> String {
     }
 }
 
-/// Every key of a GPU; a leading `rtx` or `gtx` may be left out.
-fn keys(gpu: &Gpu) -> impl Iterator<Item = String> {
-    [gpu.id, gpu.name]
-        .into_iter()
-        .chain(gpu.aliases.iter().copied())
-        .flat_map(|spelling| {
-            let full = key(spelling);
-            let short = full
-                .strip_prefix("rtx")
-                .or_else(|| full.strip_prefix("gtx"))
-                .map(str::to_owned);
-            [Some(full), short]
-        })
-        .flatten()
+/// The keys of a spelling; a leading `rtx` or `gtx` may be left out.
+fn keys(spelling: &str) -> impl Iterator<Item = String> {
+    let full = key(spelling);
+    let short = full
+        .strip_prefix("rtx")
+        .or_else(|| full.strip_prefix("gtx"))
+        .map(str::to_owned);
+    [Some(full), short].into_iter().flatten()
 }
 
 fn near(wanted: &str) -> Vec<&'static str> {
     let tolerance = 1.max(wanted.len() / 4);
-    let mut found: Vec<(usize, &str)> = CATALOG
+    let mut found: Vec<(usize, &str)> = all()
         .iter()
+        .filter(|gpu| gpu.slice_of().is_none())
         .filter_map(|gpu| {
-            let distance = keys(gpu)
+            let distance = called(gpu)
+                .into_iter()
+                .chain([gpu.name])
+                .flat_map(keys)
                 .map(|key| strsim::damerau_levenshtein(&key, wanted))
                 .min()?;
             (distance <= tolerance).then_some((distance, gpu.id))
         })
         .collect();
-    found.sort_by_key(|&(distance, _)| distance);
+    // The first letter is mistyped least often.
+    let begins_otherwise = |id: &str| id.chars().next() != wanted.chars().next();
+    found.sort_by_key(|&(distance, id)| (begins_otherwise(id), distance));
+    if let Some(&(_, best)) = found.first() {
+        found.retain(|&(_, id)| begins_otherwise(id) == begins_otherwise(best));
+    }
     found.truncate(SUGGESTIONS);
     found.into_iter().map(|(_, id)| id).collect()
 }
@@ -165,13 +187,32 @@ mod tests {
         check("a10g", "a10g");
         check("L40S", "l40s");
         check("GH200", "gh200-96gb");
+        check("a100-40g", "a100-40gb");
+        check("a100-80g", "a100-80gb");
+        check("V100-PCIE-16GB", "v100-16gb-pcie");
+        check("NVIDIA A100-SXM4-80GB MIG 1g.10gb", "a100-80gb:1g.10gb");
+        check("a100-80gb-1g.10gb", "a100-80gb:1g.10gb");
+        check("h100:3g.40gb", "h100-80gb:3g.40gb");
+        check("1g.18gb", "h200:1g.18gb");
+        check("4090 laptop", "rtx-4090-laptop");
+        check("NVIDIA GeForce RTX 4090 Laptop GPU", "rtx-4090-laptop");
+        check("5070ti", "rtx-5070-ti");
+        check("titan rtx", "titan-rtx");
+        check("GTX TITAN X", "gtx-titan-x");
+        check("NVIDIA GeForce RTX 3080", "rtx-3080-10gb");
+        check("g4dn", "t4");
+        check("quadro rtx 6000", "quadro-rtx-6000");
     }
 
     #[test]
     fn every_id_and_name_finds_its_own_gpu() {
         for gpu in all() {
             check(gpu.id, gpu.id);
-            check(gpu.name, gpu.id);
+            // Several cards may report one name.
+            match find(gpu.name) {
+                Ok(found) => assert_eq!(found.name, gpu.name),
+                Err(error) => assert!(error.suggestions().contains(&gpu.id), "{}", gpu.name),
+            }
         }
     }
 
@@ -185,8 +226,27 @@ mod tests {
         check_error(
             "Tesla V100",
             "`Tesla V100` is the name of more than one GPU",
-            &["v100-16gb", "v100-32gb"],
+            &["v100-16gb-pcie", "v100-16gb", "v100-32gb-pcie", "v100-32gb"],
         );
+    }
+
+    #[test]
+    fn names_of_several_cards_are_no_guess() {
+        fn check(name: &str, choices: &[&str]) {
+            assert_eq!(find(name).unwrap_err().suggestions(), choices, "{name}");
+        }
+        check("colab", &["t4", "l4", "a100-40gb"]);
+        check("kaggle", &["t4", "tesla-p100-16gb"]);
+        check("4060 ti", &["rtx-4060-ti-8gb", "rtx-4060-ti-16gb"]);
+        check(
+            "GeForce RTX 4060 Ti",
+            &["rtx-4060-ti-8gb", "rtx-4060-ti-16gb"],
+        );
+        check("rtx 4000", &["quadro-rtx-4000", "rtx-4000-ada"]);
+        check("RTX 6000", &["quadro-rtx-6000", "rtx-6000-ada"]);
+        check("a100:1g.10gb", &["a100-80gb:1g.10gb", "a100-40gb:1g.10gb"]);
+        check("Titan X", &["titan-x-pascal", "gtx-titan-x"]);
+        check("gtx 1060", &["gtx-1060-3gb", "gtx-1060-6gb"]);
     }
 
     #[test]

@@ -467,6 +467,17 @@ fn out_of_memory_without_its_message() {
 }
 
 #[test]
+fn what_would_have_sufficed_has_room_for_the_context() {
+    // The context of 150 MiB did not fit beside what others hold, so that nothing more counted as in use.
+    let check = |timeline: &str, mib: u64| {
+        let oom = verdict(timeline).oom.unwrap();
+        assert_eq!(oom.would_have_fitted_bytes, Some(Bytes::from_mib(mib)));
+    };
+    check("oom 1MiB free=0MiB refused=2MiB", 1026);
+    check("alloc w 900MiB; oom 1MiB free=0MiB refused=2MiB", 1052);
+}
+
+#[test]
 fn a_limit_of_the_script_is_not_the_card_s() {
     let oom = verdict("oom 61MiB free=300MiB refused=62MiB").oom.unwrap();
     assert_eq!(oom.free_bytes, Some(Bytes::from_mib(300)));

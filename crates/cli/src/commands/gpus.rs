@@ -1,5 +1,6 @@
 //! `oomproof gpus`: the cards that can be imitated, and which of them a profile fits on.
 
+use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,7 +8,7 @@ use std::time::Duration;
 
 use clap::Args;
 use oomproof_analysis::{Answer, Circumstances, Estimate, Strictness, Verdict};
-use oomproof_gpus::{Certainty, Gpu, all, context_bytes};
+use oomproof_gpus::{Architecture, Certainty, Gpu, Rate, all, context_bytes};
 use oomproof_profile::{Profile, Record, RunSettings};
 use oomproof_units::Bytes;
 use serde::Serialize;
@@ -23,14 +24,20 @@ use crate::resources::Resources;
 use crate::torch;
 use crate::torch::has_kernels_for;
 
-/// The CUDA version for which contexts are shown when there is no profile to name one.
-const USUAL_CUDA: u32 = 13_020;
+/// The word for which slices are listed.
+const SLICES: &str = "mig";
 /// A card is tight when less than one part in this many is left, as in the verdict of a run.
 const LEAST_HEADROOM: u64 = 50;
 
 /// Arguments of `oomproof gpus`.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct GpusArgs {
+    /// Only those with all of these words in their name or architecture, such as `ada` or `rtx 40`
+    ///
+    /// Slices of divided cards (MIG) are listed when `mig` is among the words.
+    #[arg(value_name = "WORD")]
+    pub words: Vec<String>,
+
     /// Say for each card whether the run of this profile would fit: an estimate across architectures
     #[arg(long = "for", value_name = "PROFILE")]
     pub profile: Option<PathBuf>,
@@ -38,6 +45,10 @@ pub(crate) struct GpusArgs {
     /// Run the script again on the smallest card said to fit, and on each said to be tight
     #[arg(long, requires = "profile")]
     pub verify: bool,
+
+    /// The CUDA version for which the size of a context is given in the JSON
+    #[arg(long, value_name = "VERSION", default_value = "13.2", value_parser = cuda_version, conflicts_with = "profile")]
+    pub cuda: u32,
 
     /// Print the list as JSON
     #[arg(long)]
@@ -56,14 +67,33 @@ struct List {
 struct Line {
     id: &'static str,
     name: &'static str,
+    /// The card that this is a slice of.
+    slice_of: Option<&'static str>,
     architecture: &'static str,
+    #[serde(skip)]
+    generation: Architecture,
     compute_capability: String,
     total_bytes: Bytes,
+    /// Memory as it is sold.
+    sold_bytes: Bytes,
     /// How the total is known: `exact`, `whole_mib` or `estimated`.
     certainty: &'static str,
     multiprocessors: u32,
     context_bytes: Estimate,
+    memory_bytes_per_second: u64,
+    operations_per_second: Operations,
+    sources: &'static [&'static str],
     fit: Option<Fit>,
+}
+
+/// Dense arithmetic by number format at the boost clock.
+#[derive(Clone, Debug, Serialize)]
+struct Operations {
+    fp32: u64,
+    tf32: Option<u64>,
+    fp16: u64,
+    bf16: Option<u64>,
+    fp8: Option<u64>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -115,9 +145,10 @@ struct Need {
 /// Prints the list.
 pub(crate) fn gpus(args: &GpusArgs, resources: Resources) -> Result<Exit, Failure> {
     let recorded = args.profile.as_deref().map(read).transpose()?;
-    let mut lines: Vec<Line> = all()
-        .iter()
-        .map(|gpu| line(gpu, recorded.as_ref()))
+    let chosen = chosen(&args.words)?;
+    let mut lines: Vec<Line> = chosen
+        .into_iter()
+        .map(|gpu| line(gpu, recorded.as_ref(), args.cuda))
         .collect();
     if let Some(recorded) = recorded.as_ref().filter(|_| args.verify) {
         verify(&mut lines, recorded, resources)?;
@@ -133,6 +164,40 @@ pub(crate) fn gpus(args: &GpusArgs, resources: Resources) -> Result<Exit, Failur
         printer::data(&table(&list))?;
     }
     Ok(Exit::Done)
+}
+
+/// `12.8` as CUDA writes it.
+fn cuda_version(text: &str) -> Result<u32, String> {
+    let refused = || format!("`{text}` is no CUDA version such as 12.8");
+    let (major, minor) = text.split_once('.').ok_or_else(refused)?;
+    match (major.parse::<u32>(), minor.parse::<u32>()) {
+        (Ok(major @ 9..=99), Ok(minor @ 0..=9)) => Ok(major * 1000 + minor * 10),
+        _ => Err(refused()),
+    }
+}
+
+fn chosen(words: &[String]) -> Result<Vec<&'static Gpu>, Failure> {
+    let words: Vec<String> = words.iter().map(|word| word.to_lowercase()).collect();
+    let slices = words.iter().any(|word| word == SLICES);
+    let has_all = |gpu: &Gpu| {
+        let text = format!("{} {} {}", gpu.id, gpu.name, gpu.architecture.word()).to_lowercase();
+        words.iter().all(|word| text.contains(word))
+    };
+    let found: Vec<&Gpu> = all()
+        .iter()
+        .filter(|gpu| (slices || gpu.slice_of().is_none()) && has_all(gpu))
+        .collect();
+    if found.is_empty() {
+        return Err(Failure::usage(
+            "unknown_gpu",
+            format!(
+                "no GPU of the catalog has `{}` in its name",
+                words.join(" ")
+            ),
+        )
+        .hint("`oomproof gpus` lists all"));
+    }
+    Ok(found)
 }
 
 fn read(path: &Path) -> Result<Recorded, Failure> {
@@ -186,16 +251,20 @@ fn need(verdict: &Verdict) -> Need {
     }
 }
 
-fn line(gpu: &'static Gpu, recorded: Option<&Recorded>) -> Line {
-    let cuda = recorded.map_or(USUAL_CUDA, |recorded| recorded.settings.cuda_version);
+fn line(gpu: &'static Gpu, recorded: Option<&Recorded>, cuda: u32) -> Line {
+    let cuda = recorded.map_or(cuda, |recorded| recorded.settings.cuda_version);
+    let rates = gpu.rates();
     let context = Estimate::from(context_bytes(gpu, cuda));
     let (major, minor) = gpu.device_settings().compute_capability;
     Line {
         id: gpu.id,
         name: gpu.name,
+        slice_of: gpu.slice_of(),
         architecture: gpu.architecture.word(),
+        generation: gpu.architecture,
         compute_capability: format!("{major}.{minor}"),
         total_bytes: gpu.total,
+        sold_bytes: gpu.marketing_memory,
         certainty: match gpu.certainty {
             Certainty::Exact => "exact",
             Certainty::WholeMib => "whole_mib",
@@ -203,6 +272,15 @@ fn line(gpu: &'static Gpu, recorded: Option<&Recorded>) -> Line {
         },
         multiprocessors: gpu.multiprocessors,
         context_bytes: context,
+        memory_bytes_per_second: gpu.memory_bandwidth().per_second(),
+        operations_per_second: Operations {
+            fp32: rates.fp32.per_second(),
+            tf32: rates.tf32.map(Rate::per_second),
+            fp16: rates.fp16.per_second(),
+            bf16: rates.bf16.map(Rate::per_second),
+            fp8: rates.fp8.map(Rate::per_second),
+        },
+        sources: gpu.sources,
         fit: recorded.map(|recorded| {
             let mut fit = fit(recorded.need, context, gpu.total);
             if !has_kernels_for(cuda, (major, minor)) {
@@ -305,43 +383,45 @@ fn verify(lines: &mut [Line], recorded: &Recorded, resources: Resources) -> Resu
     Ok(())
 }
 
+/// By generation from the oldest, each from the smallest memory to the largest.
 fn table(list: &List) -> String {
     let mut text = String::new();
-    let for_profile = list.r#for.is_some();
-    let end = if for_profile {
-        "for this profile"
-    } else {
-        "CUDA's name"
-    };
-    let _ = writeln!(
-        text,
-        "{:<18}{:>11}  {:<13}{:>4}  {end}",
-        "name", "memory", "architecture", "cc"
-    );
-    for line in &list.gpus {
-        let memory = match line.certainty {
-            "estimated" => format!("~{}", line.total_bytes),
-            _ => line.total_bytes.to_string(),
-        };
-        let end = match &line.fit {
-            None => line.name.to_owned(),
-            Some(fit) => format!(
-                "{:<8}about {}{}",
-                fit.answer.word(),
-                fit.process_bytes.likely,
-                fit.verified.map_or_else(String::new, |answer| format!(
-                    ", verified: {}",
-                    verified_word(answer)
-                ))
-            ),
-        };
-        let _ = writeln!(
-            text,
-            "{:<18}{memory:>11}  {:<13}{:>4}  {end}",
-            line.id, line.architecture, line.compute_capability
-        );
+    let wide = list.gpus.iter().map(|line| line.id.len()).max();
+    let wide = wide.unwrap_or_default();
+    let generations: BTreeSet<_> = list.gpus.iter().map(|line| line.generation).collect();
+    let mut words: Vec<&str> = generations.iter().map(|one| one.word()).collect();
+    words.dedup();
+    for word in words {
+        let _ = writeln!(text, "{word}");
+        for line in list.gpus.iter().filter(|line| line.architecture == word) {
+            let memory = match line.certainty {
+                "estimated" => format!("~{}", line.total_bytes),
+                _ => line.total_bytes.to_string(),
+            };
+            let end = match &line.fit {
+                None => line.name.to_owned(),
+                Some(fit) => format!(
+                    "{:<8}about {}{}",
+                    fit.answer.word(),
+                    fit.process_bytes.likely,
+                    fit.verified.map_or_else(String::new, |answer| format!(
+                        ", verified: {}",
+                        verified_word(answer)
+                    ))
+                ),
+            };
+            let _ = writeln!(
+                text,
+                "  {:<wide$}{memory:>12}{:>6}  {end}",
+                line.id, line.compute_capability
+            );
+        }
+        text.push('\n');
     }
-    if for_profile {
+    text.push_str(
+        "~ before a memory: estimated. `oomproof gpus mig` lists the slices of divided cards.\n",
+    );
+    if list.r#for.is_some() {
         text.push_str(
             "\nEstimated from the recorded run: kernels and workspaces differ between\n\
              architectures. `--verify` runs the script again on the cards in question.\n",
@@ -377,6 +457,41 @@ mod tests {
             high: mib(400),
         };
         assert_eq!(fit(need, context, mib(total_mib)).answer, expected);
+    }
+
+    #[test]
+    fn words_choose() {
+        fn check(words: &str, ids: &[&str]) {
+            let words: Vec<String> = words.split_whitespace().map(Into::into).collect();
+            let found: Vec<&str> = chosen(&words).unwrap().iter().map(|gpu| gpu.id).collect();
+            assert_eq!(found, ids, "{words:?}");
+        }
+        check("volta sxm2", &["v100-16gb", "v100-32gb"]);
+        check("3090", &["rtx-3090-ti", "rtx-3090"]);
+        check("MIG a30", &["a30:1g.6gb", "a30:2g.12gb"]);
+        check("a30", &["rtx-a3000-12gb-laptop", "a30"]);
+        assert_eq!(
+            chosen(&["toaster".to_owned()]).unwrap_err().id,
+            "unknown_gpu"
+        );
+        assert!(
+            chosen(&[])
+                .unwrap()
+                .iter()
+                .all(|gpu| gpu.slice_of().is_none())
+        );
+    }
+
+    #[test]
+    fn cuda_versions_are_read() {
+        fn check(text: &str, expected: Option<u32>) {
+            assert_eq!(cuda_version(text).ok(), expected, "{text}");
+        }
+        check("12.8", Some(12_080));
+        check("13.2", Some(13_020));
+        check("12", None);
+        check("12.x", None);
+        check("1.2", None);
     }
 
     #[test]

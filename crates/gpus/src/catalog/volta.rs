@@ -1,0 +1,101 @@
+//! The GPUs of the Volta generation.
+
+use oomproof_units::Bytes;
+
+use crate::gpu::{Certainty, Ecc, Gpu};
+use crate::limits::Architecture;
+
+pub(super) static GPUS: &[Gpu] = &[
+    Gpu {
+        id: "titan-v",
+        name: "NVIDIA TITAN V",
+        aliases: &[],
+        architecture: Architecture::Volta,
+        marketing_memory: Bytes::from_gib(12),
+        total: Bytes::new(12_618_104_832),
+        certainty: Certainty::Exact,
+        ecc: Ecc::Absent,
+        multiprocessors: 80,
+        l2_cache: Bytes::from_kib(4608),
+        clock_khz: 1_455_000,
+        memory_clock_khz: 850_000,
+        memory_bus_bits: 3072,
+        sources: &[
+            "total memory, multiprocessors, clocks, bus, L2: public deviceQuery outputs, CUDA 10 drivers; a CUDA 11.7 driver reports 12067 MiB",
+        ],
+    },
+    Gpu {
+        id: "v100-16gb-pcie",
+        name: "Tesla V100-PCIE-16GB",
+        aliases: &["v100", "v100-16g"],
+        architecture: Architecture::Volta,
+        marketing_memory: Bytes::from_gib(16),
+        total: Bytes::from_mib(16_130),
+        certainty: Certainty::Estimated,
+        ecc: Ecc::Inherent,
+        multiprocessors: 80,
+        l2_cache: Bytes::from_mib(6),
+        clock_khz: 1_380_000,
+        memory_clock_khz: 877_000,
+        memory_bus_bits: 4096,
+        sources: &[
+            "total memory: estimated as the least of the SXM2 card; public output of torch device properties on this one says 16160 MiB, driver not stated",
+            "the rest: NVIDIA's published specifications",
+        ],
+    },
+    Gpu {
+        id: "v100-16gb",
+        name: "Tesla V100-SXM2-16GB",
+        aliases: &["v100", "v100-sxm2-16gb", "v100-16g", "p3"],
+        architecture: Architecture::Volta,
+        marketing_memory: Bytes::from_gib(16),
+        total: Bytes::new(16_945_512_448),
+        certainty: Certainty::Exact,
+        ecc: Ecc::Inherent,
+        multiprocessors: 80,
+        l2_cache: Bytes::from_mib(6),
+        clock_khz: 1_530_000,
+        memory_clock_khz: 877_000,
+        memory_bus_bits: 4096,
+        sources: &[
+            "all figures: public deviceQuery output, CUDA 9.0 to 10.2 drivers; newer drivers may report about 15 MiB less, as for the 32 GB card",
+        ],
+    },
+    Gpu {
+        id: "v100-32gb-pcie",
+        name: "Tesla V100-PCIE-32GB",
+        aliases: &["v100", "v100-32g"],
+        architecture: Architecture::Volta,
+        marketing_memory: Bytes::from_gib(32),
+        total: Bytes::from_mib(32_494),
+        certainty: Certainty::Estimated,
+        ecc: Ecc::Inherent,
+        multiprocessors: 80,
+        l2_cache: Bytes::from_mib(6),
+        clock_khz: 1_380_000,
+        memory_clock_khz: 877_000,
+        memory_bus_bits: 4096,
+        sources: &[
+            "total memory: estimated as for the SXM2 card",
+            "the rest: NVIDIA's published specifications",
+        ],
+    },
+    Gpu {
+        id: "v100-32gb",
+        name: "Tesla V100-SXM2-32GB",
+        aliases: &["v100", "v100-sxm2-32gb", "v100-32g"],
+        architecture: Architecture::Volta,
+        marketing_memory: Bytes::from_gib(32),
+        total: Bytes::new(34_072_559_616),
+        certainty: Certainty::Exact,
+        ecc: Ecc::Inherent,
+        multiprocessors: 80,
+        l2_cache: Bytes::from_mib(6),
+        clock_khz: 1_530_000,
+        memory_clock_khz: 877_000,
+        memory_bus_bits: 4096,
+        sources: &[
+            "all figures: public deviceQuery output, CUDA 12.9 driver; older drivers report up to 31.75 GiB",
+        ],
+    },
+];

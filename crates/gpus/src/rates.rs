@@ -1,0 +1,185 @@
+//! How fast a GPU is at most: arithmetic by number format, and memory.
+//!
+//! Data sheets state rates at different clocks, so rates are the operations of one multiprocessor in one cycle,
+//! which the architecture decides, times multiprocessors and boost clock. They are upper bounds: power limits keep
+//! most cards below them, laptops far below.
+
+use crate::gpu::Gpu;
+use crate::limits::Architecture;
+
+/// Operations or bytes in a second.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Rate(u64);
+
+impl Rate {
+    /// The number.
+    pub const fn per_second(self) -> u64 {
+        self.0
+    }
+
+    /// In units of 10^12 a second.
+    pub fn tera(self) -> f64 {
+        self.0 as f64 / 1e12
+    }
+}
+
+/// Floating-point operations in a second, dense; a multiply-add counts as two. Products of 16-bit and 8-bit
+/// numbers are summed in 32 bits, as PyTorch does. `None` where the hardware lacks the format.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rates {
+    /// 32-bit numbers outside the tensor cores.
+    pub fp32: Rate,
+    /// `allow_tf32`.
+    pub tf32: Option<Rate>,
+    /// 16-bit numbers; without tensor cores they are computed as 32-bit ones unless twice as fast.
+    pub fp16: Rate,
+    /// bfloat16.
+    pub bf16: Option<Rate>,
+    /// 8-bit numbers.
+    pub fp8: Option<Rate>,
+}
+
+/// Cards whose tensor cores are slowed down: the part of the architecture's rate that is left, in 1/1000. The H20's
+/// data sheet states 148 TFLOPS where 78 multiprocessors at its clock would reach 632.
+const SLOWED: &[(&str, u64)] = &[("h20-96gb", 234)];
+
+/// Operations of one multiprocessor in one cycle.
+struct PerCycle {
+    fp32: u64,
+    /// 16-bit matrix products on tensor cores, or 16-bit arithmetic where there are none.
+    half: u64,
+    tf32: Option<u64>,
+    bf16: bool,
+    fp8: bool,
+}
+
+impl Gpu {
+    /// Bytes the memory moves in a second at most.
+    pub fn memory_bandwidth(&self) -> Rate {
+        // Both edges of the clock carry data.
+        let bits_per_cycle = 2 * u64::from(self.memory_bus_bits);
+        Rate(u64::from(self.memory_clock_khz) * 1000 * bits_per_cycle / 8)
+    }
+
+    /// Arithmetic at the boost clock.
+    pub fn rates(&self) -> Rates {
+        let one = self.per_cycle();
+        let cycles = u64::from(self.multiprocessors) * u64::from(self.clock_khz) * 1000;
+        let left = SLOWED
+            .iter()
+            .find(|(id, _)| *id == self.id)
+            .map_or(1000, |&(_, left)| left);
+        let tensor = |operations: u64| Rate(cycles / 1000 * operations * left);
+        Rates {
+            fp32: Rate(cycles * one.fp32),
+            tf32: one.tf32.map(tensor),
+            fp16: tensor(one.half),
+            bf16: one.bf16.then(|| tensor(one.half)),
+            fp8: one.fp8.then(|| tensor(one.half * 2)),
+        }
+    }
+
+    fn per_cycle(&self) -> PerCycle {
+        let plain = |fp32, half| PerCycle {
+            fp32,
+            half,
+            tf32: None,
+            bf16: false,
+            fp8: false,
+        };
+        let tensor = |fp32, half, fp8| PerCycle {
+            fp32,
+            half,
+            tf32: Some(half / 2),
+            bf16: true,
+            fp8,
+        };
+        // The GeForce cards sum in 32 bits at half the rate of the same chip elsewhere.
+        let geforce = self.name.contains("GeForce");
+        let slowed = |operations: u64| if geforce { operations / 2 } else { operations };
+        match self.architecture {
+            Architecture::Maxwell | Architecture::Pascal61 => plain(256, 256),
+            Architecture::Pascal60 => plain(128, 256),
+            Architecture::Volta => plain(128, 1024),
+            Architecture::Turing if self.name.contains("GTX") => plain(128, 256),
+            Architecture::Turing => plain(128, slowed(1024)),
+            Architecture::Ampere80 => tensor(128, 2048, false),
+            Architecture::Ampere86 => tensor(256, slowed(1024), false),
+            Architecture::Ada | Architecture::Blackwell120 => tensor(256, slowed(1024), true),
+            Architecture::Hopper => tensor(256, 4096, true),
+            Architecture::Blackwell100 | Architecture::Blackwell103 => tensor(256, 8192, true),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::find;
+
+    /// What NVIDIA's data sheets and white papers state, in TFLOPS and GB/s.
+    fn check(name: &str, fp32: f64, fp16: f64, gigabytes: f64) {
+        let gpu = find(name).unwrap();
+        let rates = gpu.rates();
+        let near = |found: f64, stated: f64| (found / stated - 1.0).abs() < 0.09;
+        assert!(near(rates.fp32.tera(), fp32), "{name}: {rates:?}");
+        assert!(near(rates.fp16.tera(), fp16), "{name}: {rates:?}");
+        let bandwidth = gpu.memory_bandwidth().tera() * 1000.0;
+        assert!(near(bandwidth, gigabytes), "{name}: {bandwidth}");
+    }
+
+    #[test]
+    fn are_those_of_the_data_sheets() {
+        check("gtx-titan-x", 6.6, 6.6, 336.0);
+        check("p100", 9.5, 19.0, 732.0);
+        check("p40", 11.8, 11.8, 347.0);
+        check("v100-16gb", 15.7, 125.0, 900.0);
+        check("t4", 8.1, 65.0, 320.0);
+        check("2080 ti", 13.4, 53.8, 616.0);
+        check("gtx-1660-ti", 5.4, 10.9, 288.0);
+        check("a100-80gb", 19.5, 312.0, 2039.0);
+        check("a30", 10.3, 165.0, 933.0);
+        check("3090", 35.6, 71.0, 936.0);
+        check("a40", 37.4, 149.7, 696.0);
+        check("l4", 30.3, 121.0, 300.0);
+        check("l40s", 91.6, 362.0, 864.0);
+        check("4090", 82.6, 165.2, 1008.0);
+        check("h100", 67.0, 989.0, 3350.0);
+        // The data sheet says 44 TFLOPS in 32 bits, for which the clock would have to be 2.2 GHz.
+        check("h20", 39.5, 148.0, 4000.0);
+        check("h200", 67.0, 989.0, 4800.0);
+        check("b200", 75.0, 2250.0, 7700.0);
+        check("5090", 104.8, 209.5, 1792.0);
+        check("rtx-pro-6000-workstation", 125.0, 503.8, 1792.0);
+    }
+
+    #[test]
+    fn formats_come_with_their_generations() {
+        fn check(name: &str, tf32: bool, bf16: bool, fp8: bool) {
+            let rates = find(name).unwrap().rates();
+            let found = (
+                rates.tf32.is_some(),
+                rates.bf16.is_some(),
+                rates.fp8.is_some(),
+            );
+            assert_eq!(found, (tf32, bf16, fp8), "{name}");
+        }
+        check("p40", false, false, false);
+        check("t4", false, false, false);
+        check("a100-80gb", true, true, false);
+        check("4090", true, true, true);
+        check("h100", true, true, true);
+    }
+
+    #[test]
+    fn a_slice_has_its_part() {
+        let (card, slice) = (
+            find("a100-80gb").unwrap(),
+            find("a100-80gb:3g.40gb").unwrap(),
+        );
+        assert_eq!(
+            slice.memory_bandwidth().per_second() * 2,
+            card.memory_bandwidth().per_second()
+        );
+        assert!(slice.rates().fp16 < card.rates().fp16);
+    }
+}

@@ -8,6 +8,7 @@ use oomproof_units::Bytes;
 
 use crate::holding::Holding;
 use crate::notes::Note;
+use crate::scratch::ScratchRange;
 use crate::timeline::Timeline;
 use crate::verdict::{Assumption, Estimate};
 
@@ -16,6 +17,7 @@ pub(crate) fn assumptions(
     timeline: &Timeline,
     settings: &RunSettings,
     peak: Option<&Holding<'_>>,
+    scratch: ScratchRange,
 ) -> Vec<Assumption> {
     let mut found = unknown_values(timeline);
     let mut told = HashSet::new();
@@ -23,6 +25,7 @@ pub(crate) fn assumptions(
     found.extend(noted.filter(|assumption| told.insert(assumption.clone())));
     found.extend(skipped_init(timeline));
     found.extend(writes_redirected(timeline));
+    found.extend(scratch_moves(scratch));
     found.extend(peak_varies(timeline));
     found.extend(rest_not_run(timeline));
     found.extend(single_step(timeline));
@@ -38,6 +41,17 @@ fn assumption(kind: &str, text: String) -> Assumption {
         text,
         r#where: None,
     }
+}
+
+fn scratch_moves(scratch: ScratchRange) -> Option<Assumption> {
+    let ScratchRange { below, above, .. } = scratch;
+    (below.get().max(above.get()) > 0).then(|| {
+        let text = format!(
+            "the scratch memory of closed libraries has its likely size in all figures; the allocated peak may be \
+             {below} lower or {above} higher"
+        );
+        assumption("library_scratch", text)
+    })
 }
 
 /// Reads of unknown memory by one line, last written by one kernel.

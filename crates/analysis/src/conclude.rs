@@ -13,6 +13,7 @@ use crate::holding::{Holding, Moments};
 use crate::levels::Levels;
 use crate::oom::last_oom;
 use crate::roles::Roles;
+use crate::scratch::ScratchRange;
 use crate::timeline::Timeline;
 use crate::unsupported::unsupported;
 use crate::verdict::{Answer, Device, Estimate, Oom, Peak, SCHEMA, Script, Verdict};
@@ -65,7 +66,15 @@ impl Verdict {
                 .saturating_sub(device.reserved_by_others_bytes)
                 .saturating_sub(context.likely),
         );
-        let peak = peak(levels, holding.as_ref(), &device, [context, library]);
+        let scratch =
+            ScratchRange::of(&timeline, levels.peak.map_or(0, |(_, allocated)| allocated));
+        let peak = peak(
+            levels,
+            holding.as_ref(),
+            &device,
+            [context, library],
+            scratch,
+        );
 
         let step_peaks: Vec<_> = timeline.steps.iter().map(|s| s.peak_allocated).collect();
         let growth = growth_per_step(&Steps {
@@ -99,7 +108,7 @@ impl Verdict {
                 .collect(),
             steps_measured: timeline.steps.len() as u32,
             growth_bytes_per_step: growth,
-            assumptions: assumptions(&timeline, &settings, holding.as_ref()),
+            assumptions: assumptions(&timeline, &settings, holding.as_ref(), scratch),
             unsupported: unsupported(&timeline),
             script: Script {
                 exit_code: circumstances.exit_code,
@@ -195,11 +204,15 @@ fn peak(
     holding: Option<&Holding<'_>>,
     device: &Device,
     outside: [Estimate; 2],
+    scratch: ScratchRange,
 ) -> Peak {
     let reserved = Bytes::new(levels.peak_reserved);
-    let process = outside
-        .into_iter()
-        .fold(Estimate::exact(reserved), |sum, part| sum + part);
+    let held = Estimate {
+        low: reserved.saturating_sub(scratch.below),
+        likely: reserved,
+        high: reserved + scratch.segment,
+    };
+    let process = outside.into_iter().fold(held, |sum, part| sum + part);
     let taken = device.reserved_by_others_bytes + process.likely;
     Peak {
         allocated_bytes: Bytes::new(levels.peak.map_or(0, |(_, allocated)| allocated)),

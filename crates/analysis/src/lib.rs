@@ -39,6 +39,7 @@ mod levels;
 mod notes;
 mod oom;
 mod roles;
+mod scratch;
 mod survival;
 mod timeline;
 mod unsupported;

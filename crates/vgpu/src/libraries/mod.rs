@@ -16,6 +16,7 @@ mod estimate;
 mod nccl;
 mod nvml;
 mod nvrtc;
+mod pointers;
 mod stream_handle;
 #[cfg(test)]
 mod testing;

@@ -1,11 +1,9 @@
 //! Batches of matrices named by an array of pointers that lies on the device.
-//!
-//! The array is read when its content is known. When it is not, the call may have written anywhere, and then nothing
-//! is known any more: less is claimed, never something wrong.
 
 use super::CublasStatus;
 use super::handle::Handle;
-use crate::session::{Session, session};
+use crate::libraries::pointers;
+use crate::session::session;
 use crate::status::put;
 
 /// Outputs of a call on a batch.
@@ -18,15 +16,6 @@ struct Outputs<'a> {
     count: i32,
     /// Host integers that say whether the arguments were valid, which they were.
     info: &'a [u64],
-}
-
-fn pointers(session: &Session, array: u64, count: usize) -> Option<Vec<u64>> {
-    let mut bytes = vec![0; count.checked_mul(8)?];
-    let unknown = session.memory().contents.read(array, &mut bytes);
-    let pointers = bytes
-        .chunks_exact(8)
-        .map(|chunk| u64::from_ne_bytes(chunk.try_into().unwrap_or_default()));
-    (unknown == 0).then(|| pointers.collect())
 }
 
 /// # Safety
@@ -47,10 +36,7 @@ unsafe fn launch_batch(handle: u64, name: &str, outputs: &Outputs) -> CublasStat
     };
     session.library_wrote(name, outputs.direct);
     for &array in outputs.arrays {
-        match pointers(session, array, count) {
-            Some(pointers) => session.library_wrote(name, &pointers),
-            None => session.memory().contents.forget(0, u64::MAX),
-        }
+        pointers::wrote_through(session, name, array, count);
     }
     CublasStatus::SUCCESS
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::libraries::estimate::assume;
+use crate::libraries::estimate::{Scratch, assume, foresee, in_use};
 use crate::session::session;
 use crate::status::put;
 
@@ -29,6 +29,7 @@ impl CufftStatus {
 #[derive(Clone, Copy, Debug, Default)]
 struct Plan {
     made: bool,
+    scratch: Scratch,
 }
 
 static PLANS: Mutex<BTreeMap<i32, Plan>> = Mutex::new(BTreeMap::new());
@@ -92,10 +93,14 @@ pub extern "C" fn cufftSetStream(plan: i32, stream: u64) -> CufftStatus {
 /// Gives a plan its work area.
 #[unsafe(no_mangle)]
 pub extern "C" fn cufftSetWorkArea(plan: i32, area: u64) -> CufftStatus {
+    let Some(scratch) = plans().get(&plan).map(|plan| plan.scratch) else {
+        return CufftStatus::INVALID_PLAN;
+    };
     if let Some(session) = session() {
         session.workspace(area);
+        in_use(session, scratch);
     }
-    check(plan)
+    CufftStatus::SUCCESS
 }
 
 /// Bytes of a complex element of a `cudaDataType`.
@@ -107,16 +112,63 @@ fn complex_bytes(data_type: i32) -> u64 {
     }
 }
 
-/// The work area of a plan: an estimate, one copy of the transformed data in complex form.
+/// Whether a `cudaDataType` is one of real numbers.
+fn is_real(data_type: i32) -> bool {
+    matches!(data_type, 0..=2 | 14)
+}
+
+/// The length to which a transform of `length` elements is padded.
 ///
-/// cuFFT needs none for small powers of two and up to a few copies for lengths with large prime factors.
-fn work_bytes(lengths: &[i64], batch: i64, data_type: i32) -> Option<u64> {
-    lengths
-        .iter()
-        .chain([&batch])
-        .try_fold(complex_bytes(data_type), |bytes, length| {
-            bytes.checked_mul(u64::try_from(*length).ok().filter(|length| *length > 0)?)
+/// Lengths whose prime factors are all small are transformed as they are; others by a convolution, whose length is a
+/// power of two and at least twice theirs.
+fn padded(length: u64) -> Option<u64> {
+    const LARGEST_FACTOR: u64 = 127;
+    let mut rest = length;
+    for factor in 2..=LARGEST_FACTOR {
+        while rest > 1 && rest.is_multiple_of(factor) {
+            rest /= factor;
+        }
+    }
+    if rest == 1 {
+        Some(length)
+    } else {
+        length.checked_mul(2)?.checked_next_power_of_two()
+    }
+}
+
+/// What a plan is made for.
+struct Transforms<'a> {
+    lengths: &'a [i64],
+    batch: i64,
+    /// `cudaDataType` of the arithmetic.
+    arithmetic: i32,
+    /// One side is real, so that the other has about half as many elements.
+    one_side_real: bool,
+}
+
+impl Transforms<'_> {
+    /// The work area in bytes; `None` when a size is not positive.
+    ///
+    /// NVIDIA documents one to eight complex copies of the data, and that a plan may need none at all.
+    fn work(&self) -> Option<Scratch> {
+        let positive = |size: &i64| u64::try_from(*size).ok().filter(|size| *size > 0);
+        let product = |mut sizes: Vec<u64>| {
+            sizes.extend([positive(&self.batch)?, complex_bytes(self.arithmetic)]);
+            sizes.into_iter().try_fold(1u64, u64::checked_mul)
+        };
+        let mut lengths: Vec<u64> = self.lengths.iter().map(positive).collect::<Option<_>>()?;
+        let full = product(lengths.clone())?;
+        lengths = lengths.into_iter().map(padded).collect::<Option<_>>()?;
+        if let Some(last) = lengths.last_mut().filter(|_| self.one_side_real) {
+            *last = *last / 2 + 1;
+        }
+        let likely = product(lengths)?;
+        Some(Scratch {
+            low: 0,
+            likely,
+            high: full.checked_mul(8)?.max(likely),
         })
+    }
 }
 
 /// Makes a plan for a batch of transforms.
@@ -137,13 +189,8 @@ pub unsafe extern "C" fn cufftXtMakePlanMany(
     work_size: *mut usize,
     execution_type: i32,
 ) -> CufftStatus {
-    let _ = (input_embedding, input_stride, input_distance, input_type);
-    let _ = (
-        output_embedding,
-        output_stride,
-        output_distance,
-        output_type,
-    );
+    let _ = (input_embedding, input_stride, input_distance);
+    let _ = (output_embedding, output_stride, output_distance);
     let rank = usize::try_from(rank)
         .ok()
         .filter(|rank| (1..=3).contains(rank) && !lengths.is_null());
@@ -153,29 +200,37 @@ pub unsafe extern "C" fn cufftXtMakePlanMany(
             .map(|index| unsafe { lengths.add(index).read_unaligned() })
             .collect::<Vec<_>>()
     });
-    let bytes = lengths
-        .as_deref()
-        .and_then(|lengths| work_bytes(lengths, batch, execution_type));
+    let scratch = lengths.as_deref().and_then(|lengths| {
+        let transforms = Transforms {
+            lengths,
+            batch,
+            arithmetic: execution_type,
+            one_side_real: is_real(input_type) || is_real(output_type),
+        };
+        transforms.work()
+    });
     let known = plans()
         .get_mut(&plan)
-        .map(|plan| plan.made = bytes.is_some())
+        .map(|plan| {
+            *plan = Plan {
+                made: scratch.is_some(),
+                scratch: scratch.unwrap_or_default(),
+            };
+        })
         .is_some();
     assume(
         "the work area of Fourier transforms",
-        "one complex copy of the data, between none and a few copies",
+        "one complex copy of the data, padded where a length has a large prime factor; NVIDIA documents up to eight",
     );
-    // SAFETY: the caller passes a place for a size or null.
-    unsafe {
-        put(
-            work_size,
-            if known {
-                bytes.unwrap_or(0) as usize
-            } else {
-                0
-            },
-        );
+    if let (Some(session), Some(scratch)) = (session(), scratch) {
+        foresee(session, scratch);
     }
-    match bytes {
+    let bytes = scratch
+        .filter(|_| known)
+        .map_or(0, |scratch| scratch.likely);
+    // SAFETY: the caller passes a place for a size or null.
+    unsafe { put(work_size, bytes as usize) };
+    match scratch {
         _ if !known => CufftStatus::INVALID_PLAN,
         _ if work_size.is_null() || lengths.is_none() => CufftStatus::INVALID_VALUE,
         None => CufftStatus::INVALID_SIZE,
@@ -204,17 +259,25 @@ mod tests {
 
     #[test]
     fn the_work_area_is_one_complex_copy() {
-        let check = |lengths: &[i64], batch, data_type, expected| {
-            assert_eq!(
-                work_bytes(lengths, batch, data_type),
-                expected,
-                "{lengths:?}"
-            );
-        };
-        check(&[64], 2, 4, Some(1024));
-        check(&[64, 64], 1, 5, Some(65_536));
-        check(&[0], 1, 4, None);
-        check(&[64], -1, 4, None);
-        check(&[i64::MAX, i64::MAX], 1, 4, None);
+        let check =
+            |lengths: &[i64], batch, arithmetic, one_side_real, expected: Option<[u64; 2]>| {
+                let transforms = Transforms {
+                    lengths,
+                    batch,
+                    arithmetic,
+                    one_side_real,
+                };
+                let work = transforms.work().map(|work| [work.likely, work.high]);
+                assert_eq!(work, expected, "{lengths:?}");
+            };
+        check(&[64], 2, 4, false, Some([1024, 8192]));
+        check(&[64], 2, 4, true, Some([528, 8192]));
+        check(&[64, 64], 1, 5, false, Some([65_536, 524_288]));
+        check(&[64], 1, 6, false, Some([256, 2048]));
+        check(&[127 * 3], 1, 4, false, Some([3048, 24_384]));
+        check(&[131], 1, 4, false, Some([4096, 8384]));
+        check(&[0], 1, 4, false, None);
+        check(&[64], -1, 4, false, None);
+        check(&[i64::MAX, i64::MAX], 1, 4, false, None);
     }
 }

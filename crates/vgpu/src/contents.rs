@@ -223,6 +223,21 @@ impl Contents {
         }
     }
 
+    /// All that `other` knows is known here, too.
+    pub(crate) fn overlay(&mut self, other: &Self) {
+        for (start, value) in &other.ranges {
+            self.forget(*start, value.len());
+            self.ranges.insert(*start, value.clone());
+        }
+    }
+
+    /// Start and length of each known range.
+    pub(crate) fn extents(&self) -> impl Iterator<Item = (u64, u64)> {
+        self.ranges
+            .iter()
+            .map(|(start, value)| (*start, value.len()))
+    }
+
     /// `len` bytes at `to` are now what the ones at `from` were, known or not.
     pub(crate) fn copy(&mut self, from: u64, to: u64, len: u64) {
         let end = from.saturating_add(len);

@@ -6,8 +6,9 @@
 //! "not supported" and is named in the profile, never silent success.
 //!
 //! Reading order: [`session`] is the one virtual machine of the process, [`memory`] who holds what, [`contents`] which
-//! bytes are known, [`kernels`] what a launch means, [`allocator_events`] how PyTorch's allocator is heard,
-//! [`runtime`] and [`driver`] the two CUDA interfaces, [`libraries`] the closed libraries above them.
+//! bytes are known, [`kernels`] what a launch means, [`deferred`] what it will mean once its graph is launched,
+//! [`allocator_events`] how PyTorch's allocator is heard, [`runtime`] and [`driver`] the two CUDA interfaces,
+//! [`libraries`] the closed libraries above them.
 //!
 //! ```
 //! // Without settings there is no device, and every call says so.
@@ -26,6 +27,7 @@ mod agent;
 mod allocator_events;
 mod arena;
 mod contents;
+mod deferred;
 mod handles;
 mod kernels;
 mod memory;

@@ -8,6 +8,7 @@ use rustc_hash::FxHashMap;
 
 use crate::arena::Arena;
 use crate::contents::Contents;
+use crate::deferred::Overwritten;
 
 /// The driver gives memory out in pieces of this size.
 pub(crate) const GRANULARITY: u64 = 2 << 20;
@@ -100,6 +101,8 @@ pub(crate) struct Memory {
     blocks: FxHashMap<u64, Block>,
     starts: BTreeSet<u64>,
     pub(crate) contents: Contents,
+    /// Where what is overwritten is taken down instead, while work is captured.
+    pub(crate) deferred: Option<Vec<Overwritten>>,
 }
 
 impl Memory {
@@ -118,6 +121,7 @@ impl Memory {
             blocks: FxHashMap::default(),
             starts: BTreeSet::new(),
             contents: Contents::default(),
+            deferred: None,
         }
     }
 
@@ -460,13 +464,30 @@ impl Memory {
     /// Something that is not carried out wrote from `address` on: to the end of its block, or of its allocation,
     /// nothing is known any more.
     pub(crate) fn overwritten(&mut self, address: u64, origin: u32) {
-        if let Some((start, block)) = self.block_of(address) {
-            block.origin = origin;
-            let end = start + block.size;
-            self.contents.forget(address, end - address);
+        let is_deferred = self.deferred.is_some();
+        let end = if let Some((start, block)) = self.block_of(address) {
+            if !is_deferred {
+                block.origin = origin;
+            }
+            start + block.size
         } else if let Some((start, range)) = self.range_of(address) {
-            self.contents.forget(address, start + range.len - address);
+            start + range.len
+        } else {
+            return;
+        };
+        let (start, len) = (address, end - address);
+        match &mut self.deferred {
+            Some(taken_down) => taken_down.push(Overwritten { start, len, origin }),
+            None => self.contents.forget(start, len),
         }
+    }
+
+    /// Nothing is known of these bytes any more.
+    pub(crate) fn overwrite(&mut self, range: Overwritten) {
+        if let Some((_, block)) = self.block_of(range.start) {
+            block.origin = range.origin;
+        }
+        self.contents.forget(range.start, range.len);
     }
 
     /// What last wrote at `address`.

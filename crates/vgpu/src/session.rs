@@ -13,6 +13,7 @@ use std::time::Instant;
 use oomproof_profile::{Record, RunSettings, Touch, UnknownRead, layout::counter};
 
 use crate::arena::Arena;
+use crate::deferred::LockedMemory;
 use crate::handles::{Handles, Registry};
 use crate::memory::{DriverEvent, Memory};
 use crate::recorder::{Header, Recorder};
@@ -145,8 +146,8 @@ impl Session {
     }
 
     /// The memory of all devices, locked.
-    pub(crate) fn memory(&self) -> MutexGuard<'_, Memory> {
-        lock(&self.memory)
+    pub(crate) fn memory(&self) -> LockedMemory<'_> {
+        LockedMemory::new(lock(&self.memory))
     }
 
     /// Handles of objects of type `T`.
@@ -328,10 +329,14 @@ impl Session {
     /// A library function called `name` would have written device memory from each of `outputs` on.
     pub(crate) fn library_wrote(&self, name: &str, outputs: &[u64]) {
         let origin = self.text(name);
-        let mut memory = self.memory();
-        for &address in outputs {
-            memory.overwritten(address, origin);
-        }
+        let write = || {
+            let mut memory = self.memory();
+            for &address in outputs {
+                memory.overwritten(address, origin);
+            }
+        };
+        crate::runtime::submit_to_all(self, write);
+        write();
     }
 
     /// A library was given scratch memory at `address`.

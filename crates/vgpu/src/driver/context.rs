@@ -142,7 +142,7 @@ pub unsafe extern "C" fn cuCtxGetDevice(device: *mut c_int) -> DriverError {
 
 #[unsafe(no_mangle)]
 pub extern "C" fn cuCtxSynchronize() -> DriverError {
-    answer(|| current().map(drop))
+    crate::runtime::cudaDeviceSynchronize().into()
 }
 
 #[unsafe(no_mangle)]

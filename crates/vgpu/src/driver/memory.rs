@@ -5,8 +5,8 @@ use std::ffi::{c_int, c_uint, c_void};
 use super::answer::{answer, current, give};
 use crate::memory::Kind;
 use crate::runtime::{
-    Current, Direction, allocate_host, copy_bytes, free_host, pointer_kind, register_host,
-    set_bytes, unregister_host,
+    Current, Direction, allocate_host, copy_bytes, copy_bytes_on, free_host, pointer_kind,
+    register_host, set_bytes_on, unregister_host,
 };
 use crate::status::{CudaError, DriverError, put};
 
@@ -115,15 +115,26 @@ pub extern "C" fn cuMemHostUnregister(address: u64) -> DriverError {
 
 /// # Safety
 /// A side that is host memory must be valid for `len` bytes.
-unsafe fn copy(to: u64, from: u64, len: usize, direction: Direction) -> DriverError {
+unsafe fn copy(
+    to: u64,
+    from: u64,
+    len: usize,
+    direction: Direction,
+    stream: Option<u64>,
+) -> DriverError {
     answer(|| {
         let Current {
             session, machine, ..
         } = current()?;
         session.ensure_context(machine);
         // SAFETY: promised by the caller.
-        let _: () = unsafe { copy_bytes(session, to, from, len as u64, direction)? };
-        Ok(())
+        let copied = unsafe {
+            match stream {
+                Some(stream) => copy_bytes_on(stream, session, to, from, len as u64, direction),
+                None => copy_bytes(session, to, from, len as u64, direction),
+            }
+        };
+        Ok(copied?)
     })
 }
 
@@ -133,13 +144,13 @@ macro_rules! copies {
             #[unsafe(no_mangle)]
             pub unsafe extern "C" fn $name(to: u64, from: u64, len: usize) -> DriverError {
                 // SAFETY: as for the CUDA function.
-                unsafe { copy(to, from, len, Direction::$direction) }
+                unsafe { copy(to, from, len, Direction::$direction, None) }
             }
 
             #[unsafe(no_mangle)]
-            pub unsafe extern "C" fn $name_async(to: u64, from: u64, len: usize, _stream: u64) -> DriverError {
+            pub unsafe extern "C" fn $name_async(to: u64, from: u64, len: usize, stream: u64) -> DriverError {
                 // SAFETY: as for the CUDA function.
-                unsafe { copy(to, from, len, Direction::$direction) }
+                unsafe { copy(to, from, len, Direction::$direction, Some(stream)) }
             }
         )+
     };
@@ -152,13 +163,13 @@ copies! {
     cuMemcpyDtoD_v2, cuMemcpyDtoDAsync_v2, DeviceToDevice;
 }
 
-fn set(to: u64, element: &[u8], count: usize) -> DriverError {
+fn set(to: u64, element: &[u8], count: usize, stream: u64) -> DriverError {
     answer(|| {
         let Current {
             session, machine, ..
         } = current()?;
         session.ensure_context(machine);
-        Ok(set_bytes(session, to, element, count as u64)?)
+        Ok(set_bytes_on(stream, session, to, element, count as u64)?)
     })
 }
 
@@ -167,12 +178,12 @@ macro_rules! sets {
         $(
             #[unsafe(no_mangle)]
             pub extern "C" fn $name(to: u64, value: $element, count: usize) -> DriverError {
-                set(to, &value.to_ne_bytes(), count)
+                set(to, &value.to_ne_bytes(), count, 0)
             }
 
             #[unsafe(no_mangle)]
-            pub extern "C" fn $name_async(to: u64, value: $element, count: usize, _stream: u64) -> DriverError {
-                set(to, &value.to_ne_bytes(), count)
+            pub extern "C" fn $name_async(to: u64, value: $element, count: usize, stream: u64) -> DriverError {
+                set(to, &value.to_ne_bytes(), count, stream)
             }
         )+
     };

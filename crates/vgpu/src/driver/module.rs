@@ -8,7 +8,9 @@ use std::sync::{Mutex, PoisonError};
 use super::answer::{answer, current, give};
 use crate::kernels::{launched, register};
 use crate::memory::Kind;
-use crate::runtime::{Current, REGISTERS, binary_version, blocks_per_multiprocessor, is_stream};
+use crate::runtime::{
+    Current, REGISTERS, binary_version, blocks_per_multiprocessor, is_stream, submit,
+};
 use crate::status::{DriverError, put};
 
 /// A module or library; its functions and variables by name.
@@ -342,9 +344,12 @@ unsafe fn launch(function: u64, stream: u64, arguments: *const *const c_void) ->
         if !known {
             return Err(DriverError::INVALID_HANDLE);
         }
-        // SAFETY: promised by the caller.
-        unsafe { launched(session, function as usize, arguments) };
-        Ok(())
+        let launched = submit(session, stream, || {
+            // SAFETY: promised by the caller.
+            unsafe { launched(session, function as usize, arguments) };
+            Ok(())
+        });
+        Ok(launched?)
     })
 }
 

@@ -53,7 +53,7 @@ pub unsafe extern "C" fn cuStreamGetCaptureInfo_v2(
     status: *mut c_int,
     id: *mut u64,
     graph: *mut u64,
-    dependencies: *mut *const c_void,
+    dependencies: *mut *const u64,
     n_dependencies: *mut usize,
 ) -> DriverError {
     // SAFETY: as for the CUDA function.
@@ -79,4 +79,56 @@ pub unsafe extern "C" fn cuStreamGetFlags(stream: u64, flags: *mut c_uint) -> Dr
 pub unsafe extern "C" fn cuStreamGetCtx(_stream: u64, context: *mut u64) -> DriverError {
     // SAFETY: as for the CUDA function.
     unsafe { super::cuCtxGetCurrent(context) }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuStreamGetCaptureInfo_v3(
+    stream: u64,
+    status: *mut c_int,
+    id: *mut u64,
+    graph: *mut u64,
+    dependencies: *mut *const u64,
+    edges: *mut *const c_void,
+    n_dependencies: *mut usize,
+) -> DriverError {
+    // SAFETY: as for the CUDA function.
+    unsafe {
+        rt::cudaStreamGetCaptureInfo_v3(
+            stream,
+            status,
+            id,
+            graph,
+            dependencies,
+            edges,
+            n_dependencies,
+        )
+        .into()
+    }
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cuStreamBeginCapture_v2(stream: u64, mode: c_int) -> DriverError {
+    rt::cudaStreamBeginCapture(stream, mode).into()
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuStreamEndCapture(stream: u64, graph: *mut u64) -> DriverError {
+    // SAFETY: as for the CUDA function.
+    unsafe { rt::cudaStreamEndCapture(stream, graph).into() }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuThreadExchangeStreamCaptureMode(mode: *mut c_int) -> DriverError {
+    // SAFETY: as for the CUDA function.
+    unsafe { rt::cudaThreadExchangeStreamCaptureMode(mode).into() }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuLaunchHostFunc(
+    stream: u64,
+    function: Option<unsafe extern "C" fn(*mut c_void)>,
+    data: *mut c_void,
+) -> DriverError {
+    // SAFETY: as for the CUDA function.
+    unsafe { rt::cudaLaunchHostFunc(stream, function, data).into() }
 }

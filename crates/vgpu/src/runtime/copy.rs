@@ -10,7 +10,10 @@ use std::sync::atomic::Ordering;
 use oomproof_profile::Touch;
 use oomproof_profile::layout::counter;
 
+use super::capture::{self, Lane};
 use super::current::{Current, answer, current};
+use super::graph::Work;
+use super::stream::is_stream;
 use crate::contents::{Assumption, Pattern};
 use crate::kernels::assume;
 use crate::session::Session;
@@ -217,10 +220,57 @@ fn ready() -> Result<&'static Session, CudaError> {
     Ok(session)
 }
 
+/// As `ready`, for a call that makes the host wait for the default stream.
+fn ready_to_wait() -> Result<&'static Session, CudaError> {
+    let session = ready()?;
+    capture::lane(session, 0)?;
+    capture::refuse_unsafe()?;
+    Ok(session)
+}
+
+/// As `copy_bytes`, on a stream.
+///
+/// # Safety
+/// As for `copy_bytes`.
+pub(crate) unsafe fn copy_bytes_on(
+    stream: u64,
+    session: &Session,
+    to: u64,
+    from: u64,
+    len: u64,
+    direction: Direction,
+) -> Result<(), CudaError> {
+    if !is_stream(session, stream) {
+        return Err(CudaError::INVALID_HANDLE);
+    }
+    match capture::lane(session, stream)? {
+        // SAFETY: promised by the caller.
+        Lane::Now => unsafe { copy_bytes(session, to, from, len, direction) },
+        Lane::Captured(id) => capture::add(session, id, stream, Work::Copy { to, from, len }),
+    }
+}
+
+/// As `set_bytes`, on a stream.
+pub(crate) fn set_bytes_on(
+    stream: u64,
+    session: &Session,
+    to: u64,
+    element: &[u8],
+    count: u64,
+) -> Result<(), CudaError> {
+    if !is_stream(session, stream) {
+        return Err(CudaError::INVALID_HANDLE);
+    }
+    capture::submit(session, stream, || set_bytes(session, to, element, count))
+}
+
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudaMemcpy(to: u64, from: u64, len: usize, kind: c_int) -> CudaError {
-    // SAFETY: as for the CUDA function.
-    answer(|| unsafe { copy_bytes(ready()?, to, from, len as u64, Direction::from_code(kind)?) })
+    answer(|| {
+        let direction = Direction::from_code(kind)?;
+        // SAFETY: as for the CUDA function.
+        unsafe { copy_bytes(ready_to_wait()?, to, from, len as u64, direction) }
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -229,10 +279,13 @@ pub unsafe extern "C" fn cudaMemcpyAsync(
     from: u64,
     len: usize,
     kind: c_int,
-    _stream: u64,
+    stream: u64,
 ) -> CudaError {
-    // SAFETY: as for the CUDA function.
-    unsafe { cudaMemcpy(to, from, len, kind) }
+    answer(|| {
+        let direction = Direction::from_code(kind)?;
+        // SAFETY: as for the CUDA function.
+        unsafe { copy_bytes_on(stream, ready()?, to, from, len as u64, direction) }
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -244,20 +297,56 @@ pub unsafe extern "C" fn cudaMemcpyPeer(
     len: usize,
 ) -> CudaError {
     // SAFETY: as for the CUDA function.
-    answer(|| unsafe { copy_bytes(ready()?, to, from, len as u64, Direction::DeviceToDevice) })
+    answer(|| unsafe {
+        let session = ready_to_wait()?;
+        copy_bytes(session, to, from, len as u64, Direction::DeviceToDevice)
+    })
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudaMemcpyPeerAsync(
     to: u64,
-    to_device: c_int,
+    _to_device: c_int,
     from: u64,
-    from_device: c_int,
+    _from_device: c_int,
     len: usize,
-    _stream: u64,
+    stream: u64,
 ) -> CudaError {
     // SAFETY: as for the CUDA function.
-    unsafe { cudaMemcpyPeer(to, to_device, from, from_device, len) }
+    answer(|| unsafe {
+        copy_bytes_on(
+            stream,
+            ready()?,
+            to,
+            from,
+            len as u64,
+            Direction::DeviceToDevice,
+        )
+    })
+}
+
+/// Rows of bytes, so far apart on each side.
+#[derive(Clone, Copy)]
+struct Rows {
+    to: u64,
+    to_pitch: usize,
+    from: u64,
+    from_pitch: usize,
+    width: usize,
+    height: usize,
+}
+
+impl Rows {
+    /// Start of each row on both sides.
+    fn starts(self) -> Result<impl Iterator<Item = (u64, u64)>, CudaError> {
+        if self.width > self.to_pitch || self.width > self.from_pitch {
+            return Err(CudaError::INVALID_VALUE);
+        }
+        Ok((0..self.height as u64).map(move |row| {
+            let (to_pitch, from_pitch) = (self.to_pitch as u64, self.from_pitch as u64);
+            (self.to + row * to_pitch, self.from + row * from_pitch)
+        }))
+    }
 }
 
 #[unsafe(no_mangle)]
@@ -270,15 +359,20 @@ pub unsafe extern "C" fn cudaMemcpy2D(
     height: usize,
     kind: c_int,
 ) -> CudaError {
+    let rows = Rows {
+        to,
+        to_pitch,
+        from,
+        from_pitch,
+        width,
+        height,
+    };
     answer(|| {
-        let session = ready()?;
-        if width > to_pitch || width > from_pitch {
-            return Err(CudaError::INVALID_VALUE);
-        }
-        for row in 0..height as u64 {
-            let (to, from) = (to + row * to_pitch as u64, from + row * from_pitch as u64);
+        let session = ready_to_wait()?;
+        let direction = Direction::from_code(kind)?;
+        for (to, from) in rows.starts()? {
             // SAFETY: as for the CUDA function.
-            unsafe { copy_bytes(session, to, from, width as u64, Direction::from_code(kind)?)? };
+            unsafe { copy_bytes(session, to, from, width as u64, direction)? };
         }
         Ok(())
     })
@@ -293,20 +387,48 @@ pub unsafe extern "C" fn cudaMemcpy2DAsync(
     width: usize,
     height: usize,
     kind: c_int,
-    _stream: u64,
+    stream: u64,
 ) -> CudaError {
-    // SAFETY: as for the CUDA function.
-    unsafe { cudaMemcpy2D(to, to_pitch, from, from_pitch, width, height, kind) }
+    let rows = Rows {
+        to,
+        to_pitch,
+        from,
+        from_pitch,
+        width,
+        height,
+    };
+    answer(|| {
+        let session = ready()?;
+        let direction = Direction::from_code(kind)?;
+        for (to, from) in rows.starts()? {
+            // SAFETY: as for the CUDA function.
+            unsafe { copy_bytes_on(stream, session, to, from, width as u64, direction)? };
+        }
+        Ok(())
+    })
 }
 
 #[unsafe(no_mangle)]
 pub extern "C" fn cudaMemset(to: u64, value: c_int, len: usize) -> CudaError {
-    answer(|| set_bytes(ready()?, to, &[value as u8], len as u64))
+    answer(|| set_bytes(ready_to_wait()?, to, &[value as u8], len as u64))
 }
 
 #[unsafe(no_mangle)]
-pub extern "C" fn cudaMemsetAsync(to: u64, value: c_int, len: usize, _stream: u64) -> CudaError {
-    cudaMemset(to, value, len)
+pub extern "C" fn cudaMemsetAsync(to: u64, value: c_int, len: usize, stream: u64) -> CudaError {
+    answer(|| set_bytes_on(stream, ready()?, to, &[value as u8], len as u64))
+}
+
+fn set_rows(
+    session: &Session,
+    to: u64,
+    pitch: usize,
+    value: c_int,
+    (width, height): (usize, usize),
+) -> Result<(), CudaError> {
+    (0..height as u64).try_for_each(|row| {
+        let start = to + row * pitch as u64;
+        set_bytes(session, start, &[value as u8], width as u64)
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -317,18 +439,7 @@ pub extern "C" fn cudaMemset2D(
     width: usize,
     height: usize,
 ) -> CudaError {
-    answer(|| {
-        let session = ready()?;
-        for row in 0..height as u64 {
-            set_bytes(
-                session,
-                to + row * pitch as u64,
-                &[value as u8],
-                width as u64,
-            )?;
-        }
-        Ok(())
-    })
+    answer(|| set_rows(ready_to_wait()?, to, pitch, value, (width, height)))
 }
 
 #[unsafe(no_mangle)]
@@ -338,9 +449,14 @@ pub extern "C" fn cudaMemset2DAsync(
     value: c_int,
     width: usize,
     height: usize,
-    _stream: u64,
+    stream: u64,
 ) -> CudaError {
-    cudaMemset2D(to, pitch, value, width, height)
+    answer(|| {
+        let session = ready()?;
+        capture::submit(session, stream, || {
+            set_rows(session, to, pitch, value, (width, height))
+        })
+    })
 }
 
 /// A variable of a kernel's module: its bytes have no address here, so the copy is not done.

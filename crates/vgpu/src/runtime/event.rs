@@ -2,8 +2,11 @@
 
 use std::ffi::{c_int, c_uint};
 
+use super::capture::{self, Lane};
 use super::current::{Current, answer, current, output};
+use super::graph::Work;
 use super::stream::is_stream;
+use crate::session::Session;
 use crate::status::CudaError;
 
 /// `cudaEventDisableTiming`.
@@ -13,6 +16,18 @@ const DISABLE_TIMING: c_uint = 2;
 pub(crate) struct Event {
     pub(crate) timed: bool,
     pub(crate) recorded_nanos: Option<u64>,
+    /// The capture it was last recorded in, and the nodes it stands for there.
+    pub(crate) captured: Option<(u64, Vec<u64>)>,
+}
+
+impl Event {
+    fn new(flags: c_uint) -> Self {
+        Self {
+            timed: flags & DISABLE_TIMING == 0,
+            recorded_nanos: None,
+            captured: None,
+        }
+    }
 }
 
 #[unsafe(no_mangle)]
@@ -29,10 +44,7 @@ pub unsafe extern "C" fn cudaEventCreateWithFlags(event: *mut u64, flags: c_uint
             session, machine, ..
         } = current()?;
         session.ensure_context(machine);
-        event.set(session.handles().add(Event {
-            timed: flags & DISABLE_TIMING == 0,
-            recorded_nanos: None,
-        }));
+        event.set(session.handles().add(Event::new(flags)));
         Ok(())
     })
 }
@@ -45,35 +57,61 @@ pub extern "C" fn cudaEventDestroy(event: u64) -> CudaError {
     })
 }
 
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaEventRecord(event: u64, stream: u64) -> CudaError {
-    answer(|| {
-        let session = current()?.session;
-        let now = session.nanos();
-        if !is_stream(session, stream) {
-            return Err(CudaError::INVALID_HANDLE);
+/// The event happens now, on `stream`.
+pub(crate) fn record_now(session: &Session, event: u64, _stream: u64) {
+    let now = session.nanos();
+    session.handles::<Event>().with(event, |event| {
+        event.recorded_nanos = Some(now);
+        event.captured = None;
+    });
+}
+
+fn record(event: u64, stream: u64, flags: c_uint) -> Result<(), CudaError> {
+    /// `cudaEventRecordExternal`: a graph records it for those outside, at every launch.
+    const EXTERNAL: c_uint = 1;
+    let session = current()?.session;
+    if !is_stream(session, stream) || !session.handles::<Event>().has(event) {
+        return Err(CudaError::INVALID_HANDLE);
+    }
+    match capture::lane(session, stream)? {
+        Lane::Captured(id) if flags & EXTERNAL != 0 => {
+            capture::add(session, id, stream, Work::Event(event))?;
         }
-        let recorded = session
-            .handles::<Event>()
-            .with(event, |event| event.recorded_nanos = Some(now));
-        recorded.ok_or(CudaError::INVALID_HANDLE)
-    })
+        Lane::Captured(_) => {
+            let captured = capture::recorded(stream);
+            session.handles::<Event>().with(event, |event| {
+                event.recorded_nanos = None;
+                event.captured = captured;
+            });
+        }
+        Lane::Now => record_now(session, event, stream),
+    }
+    Ok(())
 }
 
 #[unsafe(no_mangle)]
-pub extern "C" fn cudaEventRecordWithFlags(event: u64, stream: u64, _flags: c_uint) -> CudaError {
-    cudaEventRecord(event, stream)
+pub extern "C" fn cudaEventRecord(event: u64, stream: u64) -> CudaError {
+    answer(|| record(event, stream, 0))
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cudaEventRecordWithFlags(event: u64, stream: u64, flags: c_uint) -> CudaError {
+    answer(|| record(event, stream, flags))
 }
 
 #[unsafe(no_mangle)]
 pub extern "C" fn cudaEventQuery(event: u64) -> CudaError {
     answer(|| {
-        let known = current()?.session.handles::<Event>().has(event);
-        if known {
-            Ok(())
-        } else {
-            Err(CudaError::INVALID_HANDLE)
+        let captured = current()?
+            .session
+            .handles::<Event>()
+            .with(event, |event| event.captured.as_ref().map(|(id, _)| *id))
+            .ok_or(CudaError::INVALID_HANDLE)?;
+        if let Some(id) = captured {
+            capture::invalidate(id);
+            return Err(CudaError::CAPTURED_EVENT);
         }
+        capture::refuse_unsafe()
     })
 }
 

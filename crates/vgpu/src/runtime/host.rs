@@ -2,6 +2,7 @@
 
 use std::ffi::{c_uint, c_void};
 
+use super::capture::refuse_unsafe;
 use super::current::{answer, current, output};
 use crate::memory::HostRange;
 use crate::session::Session;
@@ -85,7 +86,10 @@ pub unsafe extern "C" fn cudaHostAlloc(
 ) -> CudaError {
     answer(|| {
         let address = output(address)?;
-        let allocated = current().and_then(|current| allocate_host(current.session, size));
+        let allocated = current().and_then(|current| {
+            refuse_unsafe()?;
+            allocate_host(current.session, size)
+        });
         address.set(allocated.unwrap_or(0));
         allocated.map(drop)
     })
@@ -103,6 +107,7 @@ pub extern "C" fn cudaFreeHost(address: u64) -> CudaError {
         if address == 0 {
             Ok(())
         } else {
+            refuse_unsafe()?;
             free_host(current()?.session, address)
         }
     })

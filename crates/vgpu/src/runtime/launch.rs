@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::sync::{Mutex, PoisonError};
 
+use super::capture;
 use super::current::{Current, answer, current, output};
 use super::memory::allocate;
 use super::properties::binary_version;
@@ -258,9 +259,11 @@ unsafe fn launch(
             stream,
         } = configuration;
         check_launch(session, grid, block, shared_bytes, stream)?;
-        // SAFETY: promised by the caller.
-        unsafe { launched(session, function as usize, arguments) };
-        Ok(())
+        capture::submit(session, stream, || {
+            // SAFETY: promised by the caller.
+            unsafe { launched(session, function as usize, arguments) };
+            Ok(())
+        })
     })
 }
 

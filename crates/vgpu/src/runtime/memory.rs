@@ -2,6 +2,7 @@
 
 use std::ffi::{c_int, c_long, c_uint};
 
+use super::capture::refuse_unsafe;
 use super::current::{Current, answer, current, output};
 use crate::memory::{Kind, Refusal};
 use crate::session::Session;
@@ -55,7 +56,10 @@ pub(crate) fn release(session: &Session, address: u64) -> Result<(), CudaError> 
 pub unsafe extern "C" fn cudaMalloc(address: *mut u64, size: usize) -> CudaError {
     answer(|| {
         let address = output(address)?;
-        let allocated = current().and_then(|current| allocate(current, size, Kind::Malloc));
+        let allocated = current().and_then(|current| {
+            refuse_unsafe()?;
+            allocate(current, size, Kind::Malloc)
+        });
         address.set(allocated.unwrap_or(0));
         allocated.map(drop)
     })
@@ -68,6 +72,7 @@ pub extern "C" fn cudaFree(address: u64) -> CudaError {
             session, machine, ..
         } = current()?;
         session.ensure_context(machine);
+        refuse_unsafe()?;
         release(session, address)
     })
 }

@@ -2,12 +2,12 @@
 
 use std::ffi::{c_int, c_uint, c_void};
 
+use super::capture::{self, Lane};
 use super::current::{Current, answer, current, output};
-use super::error::version;
 use super::event::Event;
+use super::graph::Work;
 use crate::session::Session;
-use crate::status::{CudaError, put};
-use crate::unsupported::unsupported;
+use crate::status::CudaError;
 
 /// A stream that a program made.
 pub(crate) struct Stream {
@@ -75,22 +75,28 @@ pub extern "C" fn cudaStreamDestroy(stream: u64) -> CudaError {
 
 #[unsafe(no_mangle)]
 pub extern "C" fn cudaStreamQuery(stream: u64) -> CudaError {
-    answer(|| checked(stream).map(drop))
+    answer(|| capture::refuse_waiting(checked(stream)?.session, stream))
 }
 
 #[unsafe(no_mangle)]
 pub extern "C" fn cudaStreamSynchronize(stream: u64) -> CudaError {
-    answer(|| checked(stream).map(drop))
+    answer(|| capture::refuse_waiting(checked(stream)?.session, stream))
 }
 
 #[unsafe(no_mangle)]
-pub extern "C" fn cudaStreamWaitEvent(stream: u64, event: u64, _flags: c_uint) -> CudaError {
+pub extern "C" fn cudaStreamWaitEvent(stream: u64, event: u64, flags: c_uint) -> CudaError {
+    /// `cudaEventWaitExternal`: the event is not one of the capture's.
+    const EXTERNAL: c_uint = 1;
     answer(|| {
-        let known = checked(stream)?.session.handles::<Event>().has(event);
-        if known {
-            Ok(())
-        } else {
-            Err(CudaError::INVALID_HANDLE)
+        let session = checked(stream)?.session;
+        if !session.handles::<Event>().has(event) {
+            return Err(CudaError::INVALID_HANDLE);
+        }
+        match capture::lane(session, stream)? {
+            Lane::Captured(id) if flags & EXTERNAL != 0 => {
+                capture::add(session, id, stream, Work::Nothing)
+            }
+            _ => capture::wait(session, stream, event),
         }
     })
 }
@@ -156,91 +162,6 @@ pub unsafe extern "C" fn cudaStreamGetDevice(stream: u64, device: *mut c_int) ->
     })
 }
 
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn cudaStreamIsCapturing(stream: u64, status: *mut c_int) -> CudaError {
-    answer(|| {
-        output(status)?.set(0);
-        checked(stream).map(drop)
-    })
-}
-
-/// No stream captures. CUDA 12 gives this name three parameters, CUDA 13 seven; only the common ones are written
-/// under CUDA 12.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn cudaStreamGetCaptureInfo(
-    stream: u64,
-    status: *mut c_int,
-    id: *mut u64,
-    graph: *mut u64,
-    dependencies: *mut *const c_void,
-    edges: *mut *const c_void,
-    n_dependencies: *mut usize,
-) -> CudaError {
-    // SAFETY: the outputs are null or valid; under CUDA 12 the last four are not parameters and are left alone.
-    unsafe {
-        put(id, 0);
-        if version() >= 13_000 {
-            no_dependencies(graph, dependencies, n_dependencies);
-            put(edges, std::ptr::null());
-        }
-        cudaStreamIsCapturing(stream, status)
-    }
-}
-
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn cudaStreamGetCaptureInfo_v2(
-    stream: u64,
-    status: *mut c_int,
-    id: *mut u64,
-    graph: *mut u64,
-    dependencies: *mut *const c_void,
-    n_dependencies: *mut usize,
-) -> CudaError {
-    // SAFETY: the outputs are null or valid.
-    unsafe {
-        put(id, 0);
-        no_dependencies(graph, dependencies, n_dependencies);
-        cudaStreamIsCapturing(stream, status)
-    }
-}
-
-/// # Safety
-/// Each output must be null or valid.
-unsafe fn no_dependencies(
-    graph: *mut u64,
-    dependencies: *mut *const c_void,
-    n_dependencies: *mut usize,
-) {
-    // SAFETY: promised by the caller.
-    unsafe {
-        put(graph, 0);
-        put(dependencies, std::ptr::null());
-        put(n_dependencies, 0);
-    }
-}
-
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn cudaThreadExchangeStreamCaptureMode(mode: *mut c_int) -> CudaError {
-    thread_local! {
-        static MODE: std::cell::Cell<c_int> = const { std::cell::Cell::new(0) };
-    }
-    answer(|| {
-        if mode.is_null() {
-            return Err(CudaError::INVALID_VALUE);
-        }
-        // SAFETY: the caller passes an int that is read and written.
-        unsafe { mode.write(MODE.replace(mode.read())) };
-        Ok(())
-    })
-}
-
-/// CUDA graphs are not modelled.
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaStreamBeginCapture(_stream: u64, _mode: c_int) -> CudaError {
-    unsupported("cudaStreamBeginCapture", "libcudart.so");
-    CudaError::NOT_SUPPORTED.remember()
-}
-
 type HostFunction = Option<unsafe extern "C" fn(*mut c_void)>;
 type Callback = Option<unsafe extern "C" fn(u64, CudaError, *mut c_void)>;
 
@@ -251,11 +172,19 @@ pub unsafe extern "C" fn cudaLaunchHostFunc(
     data: *mut c_void,
 ) -> CudaError {
     answer(|| {
-        checked(stream)?;
+        let session = checked(stream)?.session;
         let function = function.ok_or(CudaError::INVALID_VALUE)?;
-        // SAFETY: the caller's own function and argument; all work before it is done.
-        unsafe { function(data) };
-        Ok(())
+        match capture::lane(session, stream)? {
+            Lane::Captured(id) => {
+                let data = data as usize;
+                capture::add(session, id, stream, Work::Host { function, data })
+            }
+            Lane::Now => {
+                // SAFETY: the caller's own function and argument; all work before it is done.
+                unsafe { function(data) };
+                Ok(())
+            }
+        }
     })
 }
 
@@ -267,7 +196,7 @@ pub unsafe extern "C" fn cudaStreamAddCallback(
     _flags: c_uint,
 ) -> CudaError {
     answer(|| {
-        checked(stream)?;
+        capture::refuse_waiting(checked(stream)?.session, stream)?;
         let callback = callback.ok_or(CudaError::INVALID_VALUE)?;
         // SAFETY: the caller's own function and argument; all work before it is done.
         unsafe { callback(stream, CudaError::SUCCESS, data) };

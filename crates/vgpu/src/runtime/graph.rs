@@ -246,7 +246,7 @@ fn run_perhaps(session: &Session, work: &[Arc<Work>]) {
             Work::Effects(effects) => effects.apply_perhaps(&mut session.memory()),
             Work::Copy { to, len, .. } => forget(session, *to, *len),
             Work::Host { .. } => {
-                unsupported("a host function in a conditional node", "libcudart.so")
+                unsupported("a host function in a conditional node", "libcudart.so");
             }
             Work::Child(work) => run_perhaps(session, work),
             Work::Perhaps(bodies) => bodies.iter().for_each(|work| run_perhaps(session, work)),

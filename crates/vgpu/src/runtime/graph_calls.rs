@@ -1,6 +1,7 @@
 //! Graphs, as the program makes, launches and ends them.
 
 use std::ffi::{CStr, OsStr, c_char, c_int, c_uint, c_void};
+use std::fmt::Write;
 use std::os::unix::ffi::OsStrExt;
 
 use super::capture::{self, Lane};
@@ -236,9 +237,9 @@ pub unsafe extern "C" fn cudaGraphDebugDotPrint(
         }
         let mut text = String::from("digraph dot {\n");
         for node in graph::nodes(session, graph)? {
-            text += &format!("\"{node:x}\";\n");
+            let _ = writeln!(text, "\"{node:x}\";");
             for before in graph::dependencies_of(session, graph, node)? {
-                text += &format!("\"{before:x}\" -> \"{node:x}\";\n");
+                let _ = writeln!(text, "\"{before:x}\" -> \"{node:x}\";");
             }
         }
         text += "}\n";

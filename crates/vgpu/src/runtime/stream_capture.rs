@@ -45,11 +45,8 @@ pub unsafe extern "C" fn cudaStreamBeginCaptureToGraph(
     mode: c_int,
 ) -> CudaError {
     // SAFETY: as for the CUDA function.
-    answer(|| {
-        begin(stream, mode, Some(graph), unsafe {
-            list(dependencies, n_dependencies)
-        })
-    })
+    let after = unsafe { list(dependencies, n_dependencies) };
+    answer(|| begin(stream, mode, Some(graph), after))
 }
 
 /// # Safety

@@ -1,0 +1,59 @@
+"""PyTorch's own machinery works on the virtual device as it does on a real one."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, Dict, Mapping, Tuple
+
+HERE = Path(__file__).resolve().parent
+PROGRAM = os.environ.get("OOMPROOF_BIN", str(HERE.parents[2] / "target" / "release" / "oomproof"))
+PYTHON = os.environ.get("OOMPROOF_TEST_PYTHON", sys.executable)
+
+
+def run(
+    script: str, *options: str, environment: Mapping[str, str] = os.environ
+) -> Tuple[Dict[str, Any], Dict[str, Any]]:
+    """What each function of the script found, and the verdict."""
+    command = [PROGRAM, "run", "--gpu", "h100", "--full", "--json", "--python", PYTHON, *options, str(HERE / script)]
+    environment = {**os.environ, **environment, "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment, timeout=120)
+    lines = [json.loads(line) for line in done.stderr.splitlines() if line.startswith('{"what"')]
+    assert lines and done.stdout, done.stderr[-3000:]
+    return {line["what"]: line["got"] for line in lines}, json.loads(done.stdout)
+
+
+def check(found: Dict[str, Any], expected: Dict[str, Any]) -> None:
+    assert {what: found.get(what) for what in expected} == expected
+    assert found.keys() == expected.keys()
+
+
+NOT_PERMITTED = "CUDA error: operation not permitted when stream is capturing"
+
+
+def test_graphs() -> None:
+    found, verdict = run("graphs.py")
+    check(found, {
+        "constants_are_written_at_each_replay": [[0.0] * 4, [3.0] * 4, [3.0] * 4],
+        "pinned_memory_is_read_and_written_at_each_replay": [1.0, 2.0, 3.0, 4.0],
+        "whole_training_steps_are_captured": 0,
+        "modules_are_graphed": [[64, 64], [64]],
+        "what_is_illegal_while_capturing_raises": {
+            "item": NOT_PERMITTED,
+            "synchronize": NOT_PERMITTED,
+            "stream_synchronize": NOT_PERMITTED,
+            "nonzero": NOT_PERMITTED,
+            "query": "CUDA error: operation not permitted on an event last recorded in a capturing stream",
+            "unjoined": "CUDA error: capturing stream has unjoined work",
+        },
+        "the_device_goes_on_after_a_failed_capture": [1.0, 1.0],
+        "streams_that_join_are_part_of_the_graph": [5.0] * 4,
+        "a_stream_knows_that_it_captures": [False, True, False],
+        # Inputs, what the graphs share, and a result of each; then without the inputs; then nothing.
+        "private_pools_keep_their_memory_until_their_graphs_end": [16 + 16 + 3 * 16, 16 + 3 * 16, 0],
+        "random_numbers_are_captured": [4],
+    })  # fmt: skip
+    assert verdict["verdict"] == "fits"

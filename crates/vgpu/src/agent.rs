@@ -169,6 +169,14 @@ pub unsafe extern "C" fn oomproof_note(json: *const c_char) {
     }
 }
 
+/// PyTorch's allocator reports nothing in this process: what the device hands out is what PyTorch allocates.
+#[unsafe(no_mangle)]
+pub extern "C" fn oomproof_ledger() {
+    if let Some(session) = session() {
+        session.ledger.begin(session.settings.device_count as usize);
+    }
+}
+
 /// Trims and flushes the profile; later events are still recorded.
 #[unsafe(no_mangle)]
 pub extern "C" fn oomproof_close() {

@@ -69,7 +69,8 @@ pub unsafe extern "C" fn _ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE(
     }
 }
 
-fn usage(address: u64, size: i64, allocated: u64, reserved: u64, device: u8) {
+/// A block of a device changed hands; its size is negative when it was taken back.
+pub(crate) fn usage(address: u64, size: i64, allocated: u64, reserved: u64, device: u8) {
     let Some(session) = session() else { return };
     let header = session.header;
     // The counters follow device 0; the records tell the devices apart.
@@ -145,7 +146,8 @@ pub unsafe extern "C" fn _ZN3c1027reportOutOfMemoryToProfilerElmmNS_6DeviceE(
     }
 }
 
-fn out_of_memory(requested: i64, allocated: u64, reserved: u64, device: u8) {
+/// The allocator gave up.
+pub(crate) fn out_of_memory(requested: i64, allocated: u64, reserved: u64, device: u8) {
     let Some(session) = session() else { return };
     session
         .header

@@ -9,6 +9,7 @@ use rustc_hash::FxHashMap;
 use crate::arena::Arena;
 use crate::contents::Contents;
 use crate::deferred::Overwritten;
+use crate::pools::{ALIGNMENT, Pool, Pools};
 
 /// The driver gives memory out in pieces of this size.
 pub(crate) const GRANULARITY: u64 = 2 << 20;
@@ -96,6 +97,7 @@ pub(crate) struct Memory {
     /// Start of a mapping -> its length and the physical memory behind it.
     mappings: BTreeMap<u64, (u64, u64)>,
     next_physical: u64,
+    pub(crate) pools: Pools,
     host: BTreeMap<u64, HostRange>,
     /// Kernels are launched with the starts of blocks far more often than with addresses inside them.
     blocks: FxHashMap<u64, Block>,
@@ -117,6 +119,7 @@ impl Memory {
             physical: HashMap::new(),
             mappings: BTreeMap::new(),
             next_physical: 1,
+            pools: Pools::default(),
             host: BTreeMap::new(),
             blocks: FxHashMap::default(),
             starts: BTreeSet::new(),
@@ -195,6 +198,78 @@ impl Memory {
             used: self.used[device],
         };
         Ok((start, event))
+    }
+
+    /// A new range of device memory from a pool, which takes more from its device when it must.
+    pub(crate) fn allocate_from_pool(
+        &mut self,
+        handle: u64,
+        size: u64,
+    ) -> Result<(u64, DriverEvent), (Refusal, DriverEvent)> {
+        let Some(pool) = self.pools.by_handle.get(&handle).copied() else {
+            let event = self.event(DriverAction::Refused, 0, 0, size);
+            return Err((Refusal::Invalid, event));
+        };
+        let device = pool.device;
+        let refused = |memory: &Self| {
+            let event = memory.event(DriverAction::Refused, device, 0, size);
+            (Refusal::OutOfMemory, event)
+        };
+        if size > self.total {
+            return Err(refused(self));
+        }
+        let len = size.next_multiple_of(ALIGNMENT);
+        let needed = Pool::needs(pool.used + len);
+        let more = needed.saturating_sub(pool.reserved);
+        if self.used[device] + more > self.total || (pool.limit > 0 && needed > pool.limit) {
+            return Err(refused(self));
+        }
+        let Some(start) = self.arena.take(len, ALIGNMENT) else {
+            return Err(refused(self));
+        };
+        let range = Range {
+            len,
+            charged: 0,
+            device,
+            kind: Kind::Pool,
+        };
+        self.ranges.insert(start, range);
+        self.pools.owners.insert(start, handle);
+        if let Some(pool) = self.pools.by_handle.get_mut(&handle) {
+            self.used[device] += pool.grow(len);
+        }
+        self.contents.forget(start, len);
+        Ok((start, self.event(DriverAction::Malloc, device, start, len)))
+    }
+
+    /// Gives a range back to the pool that it came from, which keeps it.
+    pub(crate) fn release_to_pool(&mut self, start: u64) -> Result<DriverEvent, Refusal> {
+        let handle = self.pools.owners.remove(&start).ok_or(Refusal::Invalid)?;
+        let range = self.ranges.remove(&start).ok_or(Refusal::Invalid)?;
+        self.contents.forget(start, range.len);
+        self.arena.give(start, range.len);
+        if let Some(pool) = self.pools.by_handle.get_mut(&handle) {
+            pool.used -= range.len;
+        }
+        Ok(self.event(DriverAction::Free, range.device, start, range.len))
+    }
+
+    /// A pool gives back what it does not use, but for `keep` bytes.
+    pub(crate) fn trim_pool(&mut self, handle: u64, keep: u64) -> Option<DriverEvent> {
+        let pool = self.pools.by_handle.get_mut(&handle)?;
+        let (device, less) = (pool.device, pool.trim(keep));
+        self.used[device] -= less;
+        (less > 0).then(|| self.event(DriverAction::Release, device, 0, less))
+    }
+
+    fn event(&self, action: DriverAction, device: usize, address: u64, size: u64) -> DriverEvent {
+        DriverEvent {
+            action,
+            device,
+            address,
+            size,
+            used: self.used[device],
+        }
     }
 
     /// Frees a range that `allocate` made; `kinds` are the ones this call may free.

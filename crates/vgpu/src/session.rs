@@ -15,6 +15,7 @@ use oomproof_profile::{Record, RunSettings, Touch, UnknownRead, layout::counter}
 use crate::arena::Arena;
 use crate::deferred::LockedMemory;
 use crate::handles::{Handles, Registry};
+use crate::ledger::Ledger;
 use crate::memory::{DriverEvent, Memory};
 use crate::recorder::{Header, Recorder};
 
@@ -36,6 +37,7 @@ pub(crate) struct Session {
     recorder: Mutex<Recorder>,
     memory: Mutex<Memory>,
     interned: Mutex<Interned>,
+    pub(crate) ledger: Ledger,
     /// Devices that have a context, as the machine counts them, before `CUDA_VISIBLE_DEVICES`.
     contexts: Vec<AtomicBool>,
     visible: OnceLock<Vec<u32>>,
@@ -134,6 +136,7 @@ impl Session {
                 settings.reserved_by_others_bytes,
             )),
             interned: Mutex::default(),
+            ledger: Ledger::default(),
             contexts: (0..devices).map(|_| AtomicBool::new(false)).collect(),
             visible: OnceLock::new(),
             settings,
@@ -258,6 +261,11 @@ impl Session {
 
     /// Records what the driver did with memory.
     pub(crate) fn driver_event(&self, event: DriverEvent) {
+        self.record_driver(&event);
+        self.ledger.hear(self, &event);
+    }
+
+    fn record_driver(&self, event: &DriverEvent) {
         self.count_used(event.used);
         self.record(&Record::Driver {
             nanos: self.nanos(),

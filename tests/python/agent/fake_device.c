@@ -37,6 +37,7 @@ void oomproof_label(uint64_t n, const uint64_t *addresses, uint32_t role, const 
     for (uint64_t i = 0; i < n; i++) fprintf(log_file, "label %u %s %d\n", role, names[i], addresses[i] != 0);
 }
 void oomproof_note(const char *json) { fprintf(log_file, "note %s\n", json); }
+void oomproof_ledger(void) { fprintf(log_file, "ledger\n"); }
 void oomproof_close(void) { fprintf(log_file, "close\n"); }
 
 /* For the scripts of the tests: sets a counter, reads a word, writes a line. */

@@ -166,7 +166,8 @@ def test_the_environment_of_a_child_is_otherwise_as_given(run):
     assert done.out.endswith("{'A': '1', 'PYTHONPATH': '/there'}\n"), done.out
 
 
-def test_memory_without_a_cache_is_refused(run):
-    done = run("import os\nos.environ['PYTORCH_NO_CUDA_MEMORY_CACHING'] = '1'\nimport torch\nprint('on')\n")
-    assert done.code == 5 and done.out == "", done.out
-    assert "memory without PyTorch's cache is not supported" in done.err
+def test_memory_without_a_cache_is_counted_by_the_device(run):
+    for first, expected in (("", 0), ("import os\nos.environ['PYTORCH_NO_CUDA_MEMORY_CACHING'] = '1'\n", 1)):
+        done = run(f"{first}import torch\nprint('on')\n")
+        assert (done.code, done.out) == (0, "on\n"), done.err
+        assert done.lines.count("ledger") == expected

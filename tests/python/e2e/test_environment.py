@@ -97,6 +97,7 @@ CONF = {
     conf: Program(FRAGMENTING, T4, environment={"PYTORCH_CUDA_ALLOC_CONF": conf} if conf else {})
     for conf in ("", "expandable_segments:True", "backend:cudaMallocAsync")
 }
+UNCACHED = Program(FRAGMENTING, T4, environment={"PYTORCH_NO_CUDA_MEMORY_CACHING": "1"})
 
 WORKERS = """
 import torch
@@ -231,11 +232,20 @@ def test_expandable_segments_reserve_less() -> None:
     assert expandable.verdict["conf"] == "expandable_segments:True"
 
 
-def test_the_driver_s_own_pool_is_refused() -> None:
+def test_the_driver_s_own_pool() -> None:
     finished = CONF["backend:cudaMallocAsync"].result()
-    assert (finished.code, finished.results) == (5, {})
-    assert "`cudaMallocAsync` is not supported" in finished.verdict["error"]["text"]
-    assert "PYTORCH_ALLOC_CONF" in finished.verdict["error"]["hint"]
+    assert finished.results["backend"] == "cudaMallocAsync"
+    assert finished.peak["allocated_bytes"] == finished.results["allocated"] > 120 << 20
+    assert finished.peak["reserved_bytes"] == finished.results["reserved"]
+    # The blocks that grow and go leave no holes behind, and the pool grows in pieces of 32 MiB.
+    assert 0 <= finished.results["reserved"] - finished.results["allocated"] < 32 << 20
+    assert [each["kind"] for each in finished.assumptions("driver_pool")] == ["driver_pool"]
+
+
+def test_memory_without_a_cache_is_counted_by_the_device() -> None:
+    finished = UNCACHED.result()
+    assert finished.results["allocated"] == 0, "PyTorch counts nothing"
+    assert finished.peak["allocated_bytes"] == (116 + 24 * 2) << 20
 
 
 @pytest.mark.parametrize("how", ["fork", "spawn"])

@@ -46,6 +46,17 @@ pub unsafe extern "C" fn cuMemAllocAsync(
 }
 
 #[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuMemAllocFromPoolAsync(
+    address: *mut u64,
+    size: usize,
+    pool: u64,
+    stream: u64,
+) -> DriverError {
+    // SAFETY: as for the CUDA function.
+    forgetting(|| unsafe { crate::runtime::cudaMallocFromPoolAsync(address, size, pool, stream) })
+}
+
+#[unsafe(no_mangle)]
 pub extern "C" fn cuMemFreeAsync(address: u64, stream: u64) -> DriverError {
     forgetting(|| crate::runtime::cudaFreeAsync(address, stream))
 }

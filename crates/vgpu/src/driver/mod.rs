@@ -9,6 +9,7 @@ mod event;
 mod graph;
 mod memory;
 mod module;
+mod pool;
 mod stream;
 mod virtual_memory;
 
@@ -19,5 +20,6 @@ pub use event::*;
 pub use graph::*;
 pub use memory::*;
 pub use module::*;
+pub use pool::*;
 pub use stream::*;
 pub use virtual_memory::*;

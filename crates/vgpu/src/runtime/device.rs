@@ -4,6 +4,7 @@ use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 
 use super::capture::refuse_waiting_for_all;
 use super::current::{Current, answer, current, of_argument, output, set_current, started};
+use super::pool::settle;
 use super::properties::{Layout, attribute, device_prop};
 use crate::status::{CudaError, put};
 
@@ -187,7 +188,9 @@ pub extern "C" fn cudaDeviceSynchronize() -> CudaError {
             session, machine, ..
         } = current()?;
         session.ensure_context(machine);
-        refuse_waiting_for_all()
+        refuse_waiting_for_all()?;
+        settle(session);
+        Ok(())
     })
 }
 

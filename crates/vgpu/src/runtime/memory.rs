@@ -45,9 +45,13 @@ pub(crate) fn release(session: &Session, address: u64) -> Result<(), CudaError> 
     if address == 0 {
         return Ok(());
     }
-    let event = session
-        .memory()
-        .release(address, &[Kind::Malloc, Kind::Pool])?;
+    let event = {
+        let mut memory = session.memory();
+        match memory.release_to_pool(address) {
+            Ok(event) => event,
+            Err(_) => memory.release(address, &[Kind::Malloc])?,
+        }
+    };
     session.driver_event(event);
     Ok(())
 }

@@ -6,6 +6,7 @@ use super::capture::{self, Lane};
 use super::current::{Current, answer, current, output};
 use super::event::Event;
 use super::graph::Work;
+use super::pool::settle;
 use crate::session::Session;
 use crate::status::CudaError;
 
@@ -80,7 +81,12 @@ pub extern "C" fn cudaStreamQuery(stream: u64) -> CudaError {
 
 #[unsafe(no_mangle)]
 pub extern "C" fn cudaStreamSynchronize(stream: u64) -> CudaError {
-    answer(|| capture::refuse_waiting(checked(stream)?.session, stream))
+    answer(|| {
+        let session = checked(stream)?.session;
+        capture::refuse_waiting(session, stream)?;
+        settle(session);
+        Ok(())
+    })
 }
 
 #[unsafe(no_mangle)]

@@ -99,6 +99,11 @@ class Device:
             return
         self._library.oomproof_note(_text(json.dumps(whole, default=str)))
 
+    def ledger(self) -> None:
+        """PyTorch's allocator reports nothing: the device's own account stands in."""
+        if self._library is not None:
+            self._library.oomproof_ledger()
+
     def close(self) -> None:
         if self._library is not None:
             self._library.oomproof_close()
@@ -121,6 +126,7 @@ def _declare(library: ctypes.CDLL) -> None:
         "oomproof_step": (None, [u32]),
         "oomproof_label": (None, [u64, ctypes.POINTER(u64), u32, ctypes.POINTER(text)]),
         "oomproof_note": (None, [text]),
+        "oomproof_ledger": (None, []),
         "oomproof_close": (None, []),
     }
     for name, (result, arguments) in forms.items():

@@ -115,19 +115,8 @@ class Agent:
             torch=str(torch.__version__),
             cuda=torch.version.cuda,
         )
-        backend = torch.cuda.get_allocator_backend()
-        if backend != "native":
-            failure.give_up(
-                self._settings,
-                f"the allocator backend `{backend}` is not supported: it leaves to the driver what is reserved",
-                "run without `backend` in PYTORCH_ALLOC_CONF and PYTORCH_CUDA_ALLOC_CONF",
-            )
-        if "PYTORCH_NO_CUDA_MEMORY_CACHING" in os.environ:
-            failure.give_up(
-                self._settings,
-                "memory without PyTorch's cache is not supported: PyTorch then counts none of it",
-                "run without PYTORCH_NO_CUDA_MEMORY_CACHING; what is needed with the cache is an upper bound",
-            )
+        if torch.cuda.get_allocator_backend() != "native" or "PYTORCH_NO_CUDA_MEMORY_CACHING" in os.environ:
+            self.device.ledger()
         if self._init_skip is not None:
             self._init_skip.install(self._settings, self.device.note)
         self._watch_optimizers()

@@ -54,3 +54,20 @@ def test_scratch_memory_is_an_estimate_with_a_range():
     # NVIDIA documents up to eight copies of the transformed data.
     assert process["high"] - process["likely"] >= context["high"] - context["likely"] + 8 * 8 * MIB
     assert process["low"] < process["likely"]
+
+
+def test_sparse_matrices_run():
+    programs, verdict = run("sparse.py", "a100-80gb")
+    assert len(programs) > 20
+    assert failed(programs) == []
+    assert verdict["unsupported"] == []
+    assert "cuSPARSE" in " ".join(assumed(verdict, "library_scratch"))
+
+
+def test_elements_of_small_sparse_results_are_counted():
+    programs, _ = run("sparse.py", "a100-80gb")
+    # Row 0 of the square has three elements, row 3 two, row 5 two; on average it would be six.
+    assert programs["sparse by sparse"]["result"] == 7
+    assert programs["compressed by compressed"]["result"] == 7
+    # Both have their elements at the same places.
+    assert programs["sum of compressed"]["result"] == 6

@@ -1,33 +1,20 @@
-//! cuSPARSE: handles only. Products and their scratch sizes are not modelled; the stand-ins say so by name.
+//! cuSPARSE: products, sums and solutions of sparse matrices, which are not carried out, and the structure of small
+//! ones, which is.
+//!
+//! How much memory a sparse result takes is decided on the device: by the row numbers of one matrix and the row lengths
+//! of the other. Where these are known the count is computed; where they are not, a count is assumed and said.
 
-use super::stream_handle::stream_handle;
+mod description;
+mod generic;
+mod handle;
+mod older;
+mod product;
+mod scratch;
+mod structure;
 
-stream_handle!(CusparseStatus: cusparseCreate, cusparseDestroy, cusparseSetStream, cusparseGetStream);
-
-/// The name of a status.
-#[unsafe(no_mangle)]
-pub extern "C" fn cusparseGetErrorName(status: CusparseStatus) -> *const std::ffi::c_char {
-    let name = match status.0 {
-        0 => c"CUSPARSE_STATUS_SUCCESS",
-        1 => c"CUSPARSE_STATUS_NOT_INITIALIZED",
-        2 => c"CUSPARSE_STATUS_ALLOC_FAILED",
-        3 => c"CUSPARSE_STATUS_INVALID_VALUE",
-        10 => c"CUSPARSE_STATUS_NOT_SUPPORTED",
-        _ => c"unrecognized error code",
-    };
-    name.as_ptr()
-}
-
-/// What a status means.
-#[unsafe(no_mangle)]
-pub extern "C" fn cusparseGetErrorString(status: CusparseStatus) -> *const std::ffi::c_char {
-    let text = match status.0 {
-        0 => c"success",
-        1 => c"initialization error",
-        2 => c"out of memory",
-        3 => c"invalid value",
-        10 => c"operation not supported",
-        _ => c"unrecognized error code",
-    };
-    text.as_ptr()
-}
+pub use description::*;
+pub use generic::*;
+pub use handle::*;
+pub use older::*;
+pub use product::*;
+pub use structure::*;

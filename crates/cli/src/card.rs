@@ -155,7 +155,11 @@ pub(crate) fn unknown_gpu(unknown: &UnknownGpu) -> Failure {
     let failure = if near.is_empty() {
         failure
     } else {
-        failure.hint(format!("similar names: {}", near.join(", ")))
+        let which = match unknown {
+            UnknownGpu::Ambiguous { .. } => "name one of them",
+            UnknownGpu::NotFound { .. } => "similar names",
+        };
+        failure.hint(format!("{which}: {}", near.join(", ")))
     };
     failure.hint(
         "`oomproof gpus` lists all; `--memory SIZE` alone stands for a card that is not among them",
@@ -213,6 +217,12 @@ mod tests {
     }
 
     #[test]
+    fn a_name_of_several_cards_lists_them() {
+        let failure = card(&typed(Some("colab"), None, Bytes::ZERO)).unwrap_err();
+        assert_eq!(failure.hints[0], "name one of them: t4, l4, a100-40gb");
+    }
+
+    #[test]
     fn impossible_cards_are_refused() {
         let gib = Bytes::from_gib;
         check_refused(&typed(None, None, Bytes::ZERO), "no_gpu");
@@ -227,5 +237,6 @@ mod tests {
         );
         check_refused(&typed(None, Some(gib(8)), gib(8)), "no_memory_left");
         check_refused(&typed(Some("rtx-409"), None, Bytes::ZERO), "unknown_gpu");
+        check_refused(&typed(Some("a100"), None, Bytes::ZERO), "unknown_gpu");
     }
 }

@@ -119,17 +119,19 @@ fn keys(spelling: &str) -> impl Iterator<Item = String> {
 
 fn near(wanted: &str) -> Vec<&'static str> {
     let tolerance = 1.max(wanted.len() / 4);
-    let mut found: Vec<(usize, &str)> = all()
+    let distance = |spellings: &[&str]| {
+        let keys = spellings.iter().copied().flat_map(keys);
+        keys.map(|key| strsim::damerau_levenshtein(&key, wanted))
+            .min()
+            .unwrap_or(usize::MAX)
+    };
+    let mut found: Vec<((usize, bool), &str)> = all()
         .iter()
         .filter(|gpu| gpu.slice_of().is_none())
         .filter_map(|gpu| {
-            let distance = called(gpu)
-                .into_iter()
-                .chain([gpu.name])
-                .flat_map(keys)
-                .map(|key| strsim::damerau_levenshtein(&key, wanted))
-                .min()?;
-            (distance <= tolerance).then_some((distance, gpu.id))
+            let (own, other) = (distance(&[gpu.id, gpu.name]), distance(gpu.aliases));
+            let nearest = own.min(other);
+            (nearest <= tolerance).then_some(((nearest, other < own), gpu.id))
         })
         .collect();
     // The first letter is mistyped least often.

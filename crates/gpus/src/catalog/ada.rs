@@ -305,7 +305,7 @@ pub(super) static GPUS: &[Gpu] = &[
         aliases: &["4000-ada", "rtx-4000"],
         architecture: Architecture::Ada,
         marketing_memory: Bytes::from_gib(20),
-        total: Bytes::from_mib(20_040),
+        total: Bytes::from_mib(20_034),
         certainty: Certainty::Estimated,
         ecc: Ecc::OffByDefault,
         multiprocessors: 48,
@@ -314,7 +314,7 @@ pub(super) static GPUS: &[Gpu] = &[
         memory_clock_khz: 9_001_000,
         memory_bus_bits: 160,
         sources: &[
-            "total memory: estimated in the proportion of the RTX A5000: 24114 of 24564 MiB that nvidia-smi shows; it shows 20475 here",
+            "total memory: estimated from out-of-memory texts of 20 GB cards of unnamed kind, 19.57 to 19.58 GiB, of which this is the least",
             "the rest: NVIDIA's published specifications",
         ],
     },

@@ -374,7 +374,7 @@ pub(super) static GPUS: &[Gpu] = &[
         aliases: &[],
         architecture: Architecture::Ampere86,
         marketing_memory: Bytes::from_gib(20),
-        total: Bytes::from_mib(20_040),
+        total: Bytes::from_mib(20_034),
         certainty: Certainty::Estimated,
         ecc: Ecc::OffByDefault,
         multiprocessors: 56,
@@ -383,7 +383,7 @@ pub(super) static GPUS: &[Gpu] = &[
         memory_clock_khz: 8_001_000,
         memory_bus_bits: 320,
         sources: &[
-            "total memory: estimated in the proportion of the RTX A5000: 24114 of 24564 MiB that nvidia-smi shows; it shows 20470 here",
+            "total memory: estimated from out-of-memory texts of 20 GB cards of unnamed kind, 19.57 to 19.58 GiB, of which this is the least",
             "the rest: NVIDIA's published specifications",
         ],
     },
@@ -614,7 +614,7 @@ pub(super) static GPUS: &[Gpu] = &[
         memory_clock_khz: 1_593_000,
         memory_bus_bits: 5120,
         sources: &[
-            "total memory: estimated as the least seen of the A100-SXM4-80GB and the A800 80GB PCIe",
+            "total memory: estimated as for the A100-SXM4-80GB",
             "the rest: NVIDIA's published specifications",
         ],
     },
@@ -624,7 +624,7 @@ pub(super) static GPUS: &[Gpu] = &[
         aliases: &["a100", "a100-sxm4-80gb", "a100-80g", "p4de"],
         architecture: Architecture::Ampere80,
         marketing_memory: Bytes::from_gib(80),
-        total: Bytes::new(85_100_068_864),
+        total: Bytes::new(84_987_740_160),
         certainty: Certainty::Exact,
         ecc: Ecc::Inherent,
         multiprocessors: 108,
@@ -632,6 +632,8 @@ pub(super) static GPUS: &[Gpu] = &[
         clock_khz: 1_410_000,
         memory_clock_khz: 1_593_000,
         memory_bus_bits: 5120,
-        sources: &["all figures: public deviceQuery output, CUDA 12.5 driver"],
+        sources: &[
+            "all figures: public deviceQuery outputs, CUDA 12.2 driver; others report up to 79.26 GiB",
+        ],
     },
 ];

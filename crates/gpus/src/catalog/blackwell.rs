@@ -188,8 +188,8 @@ pub(super) static GPUS: &[Gpu] = &[
         aliases: &[],
         architecture: Architecture::Blackwell120,
         marketing_memory: Bytes::from_gib(32),
-        total: Bytes::new(33_660_534_784),
-        certainty: Certainty::Exact,
+        total: Bytes::from_mib(32_089),
+        certainty: Certainty::WholeMib,
         ecc: Ecc::Absent,
         multiprocessors: 170,
         l2_cache: Bytes::from_mib(96),
@@ -197,7 +197,8 @@ pub(super) static GPUS: &[Gpu] = &[
         memory_clock_khz: 14_001_000,
         memory_bus_bits: 512,
         sources: &[
-            "all figures: public deviceQuery output, CUDA 13.0 driver; others report up to 31.37 GiB",
+            "total memory: public report of 2026; others report 32101 MiB, with a CUDA 13.0 driver, up to 31.37 GiB",
+            "the rest: public deviceQuery output, CUDA 13.0 driver",
         ],
     },
     Gpu {

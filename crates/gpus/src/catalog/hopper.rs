@@ -60,6 +60,7 @@ pub(super) static GPUS: &[Gpu] = &[
         memory_bus_bits: 5120,
         sources: &[
             "all figures: public deviceQuery output, CUDA 13.0 driver; others report up to 79.21 GiB",
+            "out-of-memory texts of 80 GB cards of unnamed kind go down to 79.10 GiB",
         ],
     },
     Gpu {
@@ -68,7 +69,7 @@ pub(super) static GPUS: &[Gpu] = &[
         aliases: &["h100-94gb"],
         architecture: Architecture::Hopper,
         marketing_memory: Bytes::from_gib(94),
-        total: Bytes::from_mib(95_300),
+        total: Bytes::from_mib(95_247),
         certainty: Certainty::Estimated,
         ecc: Ecc::Inherent,
         multiprocessors: 132,
@@ -77,7 +78,7 @@ pub(super) static GPUS: &[Gpu] = &[
         memory_clock_khz: 2_619_000,
         memory_bus_bits: 6144,
         sources: &[
-            "total memory: estimated in the proportion of the H100 80GB HBM3: 81079 of 81559 MiB that nvidia-smi shows; it shows 95830 here",
+            "total memory: out-of-memory texts say 93.02 to 93.10 GiB, of which this is the least",
             "the rest: NVIDIA's published specifications",
         ],
     },

@@ -67,7 +67,7 @@ pub(super) static GPUS: &[Gpu] = &[
         aliases: &["v100", "v100-32g"],
         architecture: Architecture::Volta,
         marketing_memory: Bytes::from_gib(32),
-        total: Bytes::from_mib(32_494),
+        total: Bytes::from_mib(32_476),
         certainty: Certainty::Estimated,
         ecc: Ecc::Inherent,
         multiprocessors: 80,
@@ -76,7 +76,7 @@ pub(super) static GPUS: &[Gpu] = &[
         memory_clock_khz: 877_000,
         memory_bus_bits: 4096,
         sources: &[
-            "total memory: estimated as for the SXM2 card",
+            "total memory: estimated from out-of-memory texts of V100s of unnamed kind, 31.72 to 31.74 GiB, of which this is the least",
             "the rest: NVIDIA's published specifications",
         ],
     },

@@ -31,6 +31,7 @@ pub(crate) fn assumptions(
     found.extend(single_step(timeline));
     found.extend(peak.into_iter().filter_map(unexplained));
     found.extend(more_devices(timeline));
+    found.extend(untested_torch(settings));
     found.push(context(settings));
     found
 }
@@ -271,6 +272,11 @@ fn more_devices(timeline: &Timeline) -> Option<Assumption> {
             format!("the process used {used} devices; the figures are those of the fullest"),
         )
     })
+}
+
+fn untested_torch(settings: &RunSettings) -> Option<Assumption> {
+    let text = settings.torch_assumption.clone()?;
+    Some(assumption("untested_torch", text))
 }
 
 fn context(settings: &RunSettings) -> Assumption {

@@ -212,6 +212,7 @@ fn settings(launch: &Launch, run: &RunFolder, standins: &Path) -> Result<RunSett
         cudnn_version: launch.torch.cudnn_version,
         nccl_version: launch.torch.nccl_version,
         torch_version: launch.torch.version.clone(),
+        torch_assumption: launch.torch.assumption.clone(),
         standins: absolute(standins)?,
         vgpu: absolute(&launch.resources.vgpu)?,
         run_dir: absolute(&run.profiles)?,

@@ -1,36 +1,18 @@
-//! Which torch the virtual device can answer exactly, and why another is refused.
+//! Which torch the virtual device can answer, and why another is refused.
 //!
-//! torch's version decides how its allocator, its cuBLAS workspaces and its kernels behave, so a version that was
-//! not checked is refused rather than answered roughly.
+//! torch's version decides how its allocator, its cuBLAS workspaces and its kernels behave, so a minor version that
+//! was not tried is refused rather than answered roughly.
+
+mod releases;
 
 use crate::failure::Failure;
 use crate::python::{Interpreter, TorchProbe};
 
+pub(crate) use releases::has_kernels_for;
+use releases::{CUDA_MAJORS, RELEASES, Release, numbers, of_the_minor};
+
 /// The oldest Python the agent runs under.
 const OLDEST_PYTHON: (u32, u32) = (3, 9);
-
-/// A release of torch whose figures were checked, and the libraries its official wheels are built for.
-struct Supported {
-    release: (u32, u32),
-    cuda_major: u32,
-    cudnn: &'static str,
-    nccl: &'static str,
-}
-
-const SUPPORTED: &[Supported] = &[
-    Supported {
-        release: (2, 11),
-        cuda_major: 13,
-        cudnn: "9.19.0",
-        nccl: "2.28.9",
-    },
-    Supported {
-        release: (2, 15),
-        cuda_major: 13,
-        cudnn: "9.26.0",
-        nccl: "2.30.7",
-    },
-];
 
 /// A torch that the virtual device can answer, its versions in the form CUDA's own functions give them.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,11 +27,8 @@ pub(crate) struct Torch {
     pub cudnn_version: u32,
     /// Such as 23007.
     pub nccl_version: u32,
-}
-
-/// Whether PyTorch's wheels for a CUDA version carry code for a compute capability: those for CUDA 13 begin with 7.5.
-pub(crate) fn has_kernels_for(cuda_version: u32, compute_capability: (u32, u32)) -> bool {
-    cuda_version < 13_000 || compute_capability >= (7, 5)
+    /// What is assumed of it because this very build was not tried.
+    pub assumption: Option<String>,
 }
 
 impl Torch {
@@ -97,35 +76,20 @@ fn judge(torch: &TorchProbe) -> Result<Torch, Failure> {
         .hint("no GPU is needed for it: `oomproof venv PATH` makes a light environment with a CUDA build"));
     };
     let unsupported = || {
-        let known: Vec<String> = SUPPORTED
-            .iter()
-            .map(|known| {
-                format!(
-                    "{}.{} with CUDA {}",
-                    known.release.0, known.release.1, known.cuda_major
-                )
-            })
-            .collect();
         Failure::environment(
             "unsupported_torch",
-            format!("torch {version} with CUDA {cuda} is not supported yet"),
+            format!("torch {version} with CUDA {cuda} is not supported"),
         )
-        .hint(format!("supported: torch {}", known.join(", torch ")))
+        .hint(supported())
         .hint("`oomproof venv PATH --torch 2.15.0` makes a light environment with one of them")
     };
-    let release = numbers(version);
-    let cuda_numbers = numbers(cuda);
-    let known = SUPPORTED
-        .iter()
-        .find(|known| {
-            release.starts_with(&[known.release.0, known.release.1])
-                && cuda_numbers.first() == Some(&known.cuda_major)
-                && !is_prerelease(version)
-        })
-        .ok_or_else(unsupported)?;
-    let [cuda_major, cuda_minor, ..] = cuda_numbers[..] else {
+    let [cuda_major, cuda_minor, ..] = numbers(cuda)[..] else {
         return Err(unsupported());
     };
+    let known = of_the_minor(version)
+        .filter(|_| CUDA_MAJORS.contains(&cuda_major))
+        .ok_or_else(unsupported)?;
+    let cuda_version = cuda_major * 1000 + cuda_minor * 10;
     let library = |name: &str, official: &str| {
         let pinned = torch
             .requires
@@ -136,29 +100,36 @@ fn judge(torch: &TorchProbe) -> Result<Torch, Failure> {
     Ok(Torch {
         version: version.clone(),
         cuda: cuda.clone(),
-        cuda_version: cuda_major * 1000 + cuda_minor * 10,
+        cuda_version,
         cudnn_version: library("nvidia-cudnn-cu", known.cudnn),
         nccl_version: library("nvidia-nccl-cu", known.nccl),
+        assumption: (!known.is(version, cuda_version)).then(|| untested(known, version, cuda)),
     })
 }
 
-/// A release such as `2.15.0`, not `2.15.0a0`, `2.15.0.dev20260101` or `2.15.0rc1`.
-fn is_prerelease(version: &str) -> bool {
-    let public = version.split('+').next().unwrap_or_default();
-    public.contains(|c: char| c.is_ascii_alphabetic())
+fn untested(known: &Release, version: &str, cuda: &str) -> String {
+    let (tried_major, tried_minor) = (known.cuda_version / 1000, known.cuda_version % 1000 / 10);
+    format!(
+        "torch {version} with CUDA {cuda} was not tried; it is taken to behave like {} with CUDA {tried_major}.{tried_minor}",
+        known.version
+    )
 }
 
-/// The numbers in front of a version.
-fn numbers(version: &str) -> Vec<u32> {
-    version
-        .split('.')
-        .map_while(|part| {
-            let digits = part
-                .find(|c: char| !c.is_ascii_digit())
-                .unwrap_or(part.len());
-            part[..digits].parse().ok()
-        })
-        .collect()
+/// Whether a version that somebody typed is of a known minor.
+pub(crate) fn has_release(version: &str) -> bool {
+    of_the_minor(version).is_some()
+}
+
+/// One sentence about what can be used.
+pub(crate) fn supported() -> String {
+    let ends = [RELEASES.first(), RELEASES.last()].map(|end| {
+        let (major, minor) = end.map_or((0, 0), |release| release.minor);
+        format!("{major}.{minor}")
+    });
+    format!(
+        "supported: torch {} to {}, built for CUDA 12 or 13",
+        ends[0], ends[1]
+    )
 }
 
 /// The version in a requirement such as `nvidia-cudnn-cu13==9.26.0.51; platform_system == "Linux"`.
@@ -177,14 +148,6 @@ fn packed(version: &str) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn wheels_for_cuda_13_begin_with_turing() {
-        assert!(has_kernels_for(13_020, (7, 5)));
-        assert!(has_kernels_for(13_000, (12, 0)));
-        assert!(!has_kernels_for(13_020, (7, 0)));
-        assert!(has_kernels_for(12_080, (7, 0)));
-    }
 
     fn probe(
         version: &str,
@@ -248,14 +211,39 @@ mod tests {
         );
     }
 
+    fn check_assumed(version: &str, cuda: &str, expected: Option<&str>) {
+        let torch = judge(&probe(version, Some(cuda), None, &[])).unwrap();
+        assert_eq!(torch.assumption.as_deref(), expected);
+    }
+
+    #[test]
+    fn another_build_of_a_known_minor_is_accepted_and_named() {
+        check_assumed("2.15.0+cu132", "13.2", None);
+        check_assumed("2.6.0", "12.4", None);
+        check_assumed(
+            "2.11.0+cu128",
+            "12.8",
+            Some(
+                "torch 2.11.0+cu128 with CUDA 12.8 was not tried; it is taken to behave like 2.11.0 with CUDA 13.0",
+            ),
+        );
+        check_assumed(
+            "2.6.1",
+            "12.4",
+            Some(
+                "torch 2.6.1 with CUDA 12.4 was not tried; it is taken to behave like 2.6.0 with CUDA 12.4",
+            ),
+        );
+    }
+
     #[test]
     fn the_rest_is_refused() {
         check_refused("2.15.0+cpu", None, None, "cpu_torch");
         check_refused("2.15.0", None, None, "cpu_torch");
         check_refused("2.15.0+rocm7.2", None, Some("7.2.1"), "rocm_torch");
-        check_refused("2.14.1+cu130", Some("13.0"), None, "unsupported_torch");
+        check_refused("2.4.0+cu118", Some("11.8"), None, "unsupported_torch");
+        check_refused("2.16.0", Some("13.2"), None, "unsupported_torch");
         check_refused("2.1.0+cu121", Some("12.1"), None, "unsupported_torch");
-        check_refused("2.11.0+cu128", Some("12.8"), None, "unsupported_torch");
         check_refused("2.15.0a0+git1234", Some("13.2"), None, "unsupported_torch");
         check_refused(
             "2.15.0.dev20260901+cu132",

@@ -44,6 +44,13 @@ fn goes_on_where_it_stopped() {
 }
 
 #[test]
+fn refuses_a_torch_that_could_not_be_used() {
+    let setting = setting("true");
+    insta::assert_snapshot!("venv_old_torch", setting.shown("venv env --torch 2.3.1"));
+    assert!(!setting.path("env").exists());
+}
+
+#[test]
 fn refuses_a_folder_that_is_something_else() {
     let setting = setting("true");
     fs::create_dir(setting.path("docs")).unwrap();

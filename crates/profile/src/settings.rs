@@ -67,6 +67,9 @@ pub struct RunSettings {
     pub nccl_version: u32,
     /// The user's torch, such as `2.15.0+cu132`.
     pub torch_version: String,
+    /// What is assumed of that torch because this very build was not tried.
+    #[serde(default)]
+    pub torch_assumption: Option<String>,
     /// The folder with the stand-in libraries.
     pub standins: PathBuf,
     /// The virtual device's library.

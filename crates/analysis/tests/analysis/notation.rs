@@ -96,6 +96,7 @@ fn settings() -> RunSettings {
         cudnn_version: 92_600,
         nccl_version: 23_007,
         torch_version: "2.15.0+cu132".to_owned(),
+        torch_assumption: None,
         standins: "standins".into(),
         vgpu: "liboomproof_vgpu.so".into(),
         run_dir: "run".into(),

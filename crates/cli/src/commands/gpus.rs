@@ -283,7 +283,7 @@ fn line(gpu: &'static Gpu, recorded: Option<&Recorded>, cuda: u32) -> Line {
         sources: gpu.sources,
         fit: recorded.map(|recorded| {
             let mut fit = fit(recorded.need, context, gpu.total);
-            if !has_kernels_for(cuda, (major, minor)) {
+            if !has_kernels_for(&recorded.settings.torch_version, cuda, (major, minor)) {
                 fit.answer = Guess::No;
             }
             fit

@@ -145,14 +145,15 @@ pub(crate) fn resolve(
     let python = python::interpreter(typed.python.as_deref())?;
     let torch = torch::usable(&python)?;
     let (major, minor) = card.device_settings().compute_capability;
-    if !torch::has_kernels_for(torch.cuda_version, (major, minor)) {
+    if !torch::has_kernels_for(&torch.version, torch.cuda_version, (major, minor)) {
         let what = format!(
             "torch {} has no kernels for {}, compute capability {major}.{minor}",
             torch.version,
             card.name()
         );
         return Err(Failure::environment("no_kernels_for_gpu", what)
-            .hint("PyTorch for CUDA 13 needs 7.5 or later, such as a T4; name another `--gpu`"));
+            .hint("wheels for CUDA 12.6 and older begin with 5.0 and end with 9.0, those for 12.8 have 7.0 to 12.0, those for 13 have 7.5 to 12.0")
+            .hint("name another `--gpu`, or the Python of an environment with another torch"));
     }
     Ok(Launch {
         card,

@@ -14,6 +14,7 @@ use crate::exit::Exit;
 use crate::failure::{Failure, reason};
 use crate::printer;
 use crate::python;
+use crate::torch;
 
 /// Prints what torch needs apart from CUDA, one requirement a line.
 const REQUIREMENTS: &str = include_str!("../requirements.py");
@@ -50,6 +51,16 @@ pub(crate) fn venv(args: &VenvArgs) -> Result<Exit, Failure> {
             format!("`{}` is not a version of torch", args.torch),
         )
         .hint("give one such as `--torch 2.15.0`"));
+    }
+    if !torch::has_release(&args.torch) {
+        return Err(Failure::usage(
+            "torch_version",
+            format!(
+                "torch {} is not one that `oomproof run` can use",
+                args.torch
+            ),
+        )
+        .hint(torch::supported()));
     }
     let inside = if cfg!(windows) { "Scripts" } else { "bin" };
     let python = folder

@@ -32,6 +32,7 @@ pub(crate) fn of_torch(site_packages: &Path) -> Result<BTreeSet<Need>> {
         .with_context(|| format!("there is no torch in {}", site_packages.display()))?;
     let mut needs = BTreeSet::new();
     let mut own = BTreeSet::new();
+    let mut carried = BTreeSet::new();
     for entry in entries {
         let path = entry?.path();
         let name = path
@@ -42,18 +43,25 @@ pub(crate) fn of_torch(site_packages: &Path) -> Result<BTreeSet<Need>> {
         if name.contains(".so") && path.is_file() {
             let bytes =
                 fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
-            own.extend(exported_functions(&bytes)?);
+            if is_nvidia(&name) {
+                carried.insert(name.clone());
+            } else {
+                own.extend(exported_functions(&bytes)?);
+            }
             collect(&bytes, &name, &mut needs)
                 .with_context(|| format!("{} is not a library", path.display()))?;
         }
     }
+    // A wheel may carry a library of NVIDIA's under a name of its own, such as `libcusparseLt-f80c68d1.so.0`. The
+    // stand-ins are loaded before it and answer for it, so its functions are needs and its file is none.
     needs.retain(|need| match need {
+        Need::Library { soname, .. } => !carried.contains(soname),
         Need::Symbol {
             name,
             version: None,
             ..
         } => !own.contains(name),
-        _ => true,
+        Need::Symbol { .. } => true,
     });
     if needs.is_empty() {
         bail!(

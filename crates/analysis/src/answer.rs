@@ -105,7 +105,7 @@ impl Evidence<'_> {
 
     fn cut_short(&self) -> Option<Reason> {
         let stop = self.timeline.last_note("stop");
-        let stopped_for = stop.and_then(|stop| stop.text("reason"));
+        let stopped_from_inside = self.timeline.stopped_from_inside().is_some();
         let Circumstances {
             exit_code,
             signal,
@@ -116,7 +116,10 @@ impl Evidence<'_> {
             let text = "the run was interrupted".to_owned();
             return Some(reason(ReasonKind::Interrupted, text));
         }
-        if ended_by == EndedBy::Timeout || stopped_for == Some("timeout") {
+        if stopped_from_inside {
+            return None;
+        }
+        if ended_by == EndedBy::Timeout || stop.is_some() {
             let exit = self.timeline.last_note("exit");
             let mut notes = stop.into_iter().chain(exit);
             let text = match notes.find_map(|note| note.text("waiting_for")) {
@@ -124,9 +127,6 @@ impl Evidence<'_> {
                 None => "time ran out".to_owned(),
             };
             return Some(reason(ReasonKind::TimedOut, text));
-        }
-        if stopped_for.is_some() {
-            return None;
         }
         if let Some(signal) = signal {
             let text = format!("signal {signal} ended the script");

@@ -26,6 +26,7 @@ pub(crate) fn assumptions(
     found.extend(skipped_init(timeline));
     found.extend(writes_redirected(timeline));
     found.extend(scratch_moves(scratch));
+    found.extend(loops_cut(timeline));
     found.extend(peak_varies(timeline));
     found.extend(rest_not_run(timeline));
     found.extend(single_step(timeline));
@@ -193,7 +194,7 @@ fn writes_redirected(timeline: &Timeline) -> Option<Assumption> {
 }
 
 fn peak_varies(timeline: &Timeline) -> Option<Assumption> {
-    let stop = timeline.last_note("stop")?;
+    let stop = timeline.stopped_from_inside()?;
     let peaks = || {
         let later = timeline.steps.iter().skip(1);
         later.map(|step| Bytes::new(step.peak_allocated))
@@ -210,10 +211,37 @@ fn peak_varies(timeline: &Timeline) -> Option<Assumption> {
     })
 }
 
+/// Loops over data that ended before their data did, so that what comes after them was reached.
+fn loops_cut(timeline: &Timeline) -> Option<Assumption> {
+    let mut cuts = timeline.notes.iter().filter(|note| note.kind == "cut");
+    let first = cuts.next()?;
+    let batches = first.number("batches").unwrap_or_default();
+    let of = first
+        .number("of")
+        .map_or_else(String::new, |of| format!(" of {of}"));
+    let text = match cuts.count() {
+        0 => format!(
+            "a loop over data was ended after {batches}{of} batches, when its peak was known; --full runs it whole"
+        ),
+        more => format!(
+            "{} loops over data were ended when their peak was known, the first after {batches}{of} batches; --full runs them whole",
+            more + 1
+        ),
+    };
+    Some(Assumption {
+        kind: "loops_cut".to_owned(),
+        text,
+        r#where: first.text("where").map(str::to_owned),
+    })
+}
+
 /// A loop whose peak is steady says nothing of an evaluation behind it.
 fn rest_not_run(timeline: &Timeline) -> Option<Assumption> {
-    let stop = timeline.last_note("stop")?;
-    matches!(stop.text("reason"), Some("steady" | "growing" | "steps")).then(|| {
+    let stop = timeline.stopped_from_inside()?;
+    matches!(
+        stop.text("reason"),
+        Some("steady" | "growing" | "varying" | "steps")
+    ).then(|| {
         let steps = match timeline.steps.len() {
             1 => "1 step".to_owned(),
             steps => format!("{steps} steps"),

@@ -77,10 +77,11 @@ impl Verdict {
         );
 
         let step_peaks: Vec<_> = timeline.steps.iter().map(|s| s.peak_allocated).collect();
-        let growth = growth_per_step(&Steps {
+        let steps = Steps {
             peaks: &step_peaks,
             levels: &levels.at_step_ends,
-        });
+        };
+        let growth = growth_per_step(&steps, &timeline.steps_at_cuts());
 
         let (verdict, reasons) = Evidence {
             timeline: &timeline,

@@ -16,10 +16,18 @@ pub(crate) struct Steps<'a> {
 }
 
 /// The lower of the median growth of peaks and levels; zero when there is none or it cannot be told.
-pub(crate) fn growth_per_step(steps: &Steps<'_>) -> Bytes {
-    let peaks = steady_rise(steps.peaks);
-    let levels = steady_rise(steps.levels);
-    Bytes::new(peaks.min(levels).unwrap_or(0))
+///
+/// A loop that was ended early, after so many steps as `ends` says, was growing if it did so then, whatever the script
+/// let go of afterwards.
+pub(crate) fn growth_per_step(steps: &Steps<'_>, ends: &[usize]) -> Bytes {
+    let at = |end: usize| {
+        let peaks = steady_rise(steps.peaks.get(..end)?)?;
+        let levels = steady_rise(steps.levels.get(..end)?)?;
+        Some(peaks.min(levels))
+    };
+    let last = steps.peaks.len().min(steps.levels.len());
+    let growths = ends.iter().copied().chain([last]).filter_map(at);
+    Bytes::new(growths.max().unwrap_or(0))
 }
 
 /// The median of the last differences, if all are rises. The first step makes what later steps find, so it is left out.
@@ -41,7 +49,7 @@ mod tests {
     use super::*;
 
     fn check(peaks: &[u64], levels: &[u64], expected: u64) {
-        let found = growth_per_step(&Steps { peaks, levels });
+        let found = growth_per_step(&Steps { peaks, levels }, &[]);
         assert_eq!(found, Bytes::new(expected), "{peaks:?} {levels:?}");
     }
 
@@ -55,6 +63,20 @@ mod tests {
         check(&[50, 90, 92, 91, 96], &[20, 40, 42, 44, 46], 0);
         check(&[50, 90, 92, 94, 96], &[20, 40, 40, 40, 40], 0);
         check(&[50, 90, 92, 94, 99], &[20, 40, 43, 46, 49], 2);
+    }
+
+    #[test]
+    fn growth_counts_where_a_loop_was_ended_early() {
+        let peaks = &[50, 90, 92, 94, 96, 60, 60, 60];
+        let levels = &[20, 40, 42, 44, 46, 20, 20, 20];
+        let check = |ends: &[usize], expected| {
+            let found = growth_per_step(&Steps { peaks, levels }, ends);
+            assert_eq!(found, Bytes::new(expected), "{ends:?}");
+        };
+        check(&[], 0);
+        check(&[5], 2);
+        check(&[5, 8], 2);
+        check(&[6, 99], 0);
     }
 
     #[test]

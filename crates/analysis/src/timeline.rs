@@ -113,6 +113,19 @@ impl Timeline {
         self.notes.iter().rev().find(|note| note.kind == kind)
     }
 
+    /// How many steps had ended whenever a loop over training data was ended early.
+    pub(crate) fn steps_at_cuts(&self) -> Vec<usize> {
+        let cuts = self.notes.iter().filter(|note| note.kind == "cut");
+        cuts.map(|note| self.steps.partition_point(|step| step.at < note.at))
+            .collect()
+    }
+
+    /// The note of an end that the agent chose because it knew enough. The time limit may have come while it did so.
+    pub(crate) fn stopped_from_inside(&self) -> Option<&Note> {
+        let mut stops = self.notes.iter().filter(|note| note.kind == "stop");
+        stops.find(|note| note.text("reason").is_some_and(|why| why != "timeout"))
+    }
+
     pub(crate) fn of(profile: &Profile) -> Self {
         let mut timeline = Self::default();
         for (at, record) in profile.records.iter().enumerate() {

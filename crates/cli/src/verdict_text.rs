@@ -30,6 +30,8 @@ const HARMLESS: &[&str] = &[
     "compile",
     "one_device_shown",
     "rest_not_run",
+    "loops_cut",
+    "largest_batch_run",
     "allocation_not_recorded",
     "release_not_recorded",
 ];

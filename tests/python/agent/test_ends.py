@@ -11,6 +11,7 @@ SMALL_TORCH = """
 import sys, types
 __version__ = "0"
 version = types.SimpleNamespace(cuda=None)
+autograd = types.SimpleNamespace(backward=lambda: None)
 cuda = types.SimpleNamespace(get_allocator_backend=lambda: "native")
 """
 SMALL_OPTIMIZER = """

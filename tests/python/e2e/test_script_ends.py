@@ -39,6 +39,8 @@ def end_program(process: subprocess.Popen[bytes], _script: int) -> None:
     process.send_signal(signal.SIGTERM)
 
 
+# The wait for something new after a steady peak is longer than a test may take.
+IMPATIENT = "import _oomproof_agent.course\n_oomproof_agent.course.PATIENCE = 0.5\n"
 WAIT = STEPS + "train(2)\nready()\ntime.sleep(100)\n"
 AGAIN = """
 torch.ones(3).cuda()
@@ -58,7 +60,7 @@ subprocess.Popen(["sleep", "1000"], start_new_session=True)
 
 PROGRAMS: Dict[str, Program] = {
     "return": Program(STEPS + "train(2)\n", T4),
-    "steady": Program(STEPS + "train(1000000)\n", T4),
+    "steady": Program(STEPS + IMPATIENT + "train(1000000)\n", T4),
     "sys.exit": Program(STEPS + "train(2)\nsys.exit(3)\n", T4),
     "sys.exit text": Program(STEPS + "train(2)\nsys.exit('no data left')\n", T4),
     "os._exit": Program(STEPS + "train(2)\nos._exit(4)\n", T4),
@@ -82,7 +84,7 @@ PROGRAMS: Dict[str, Program] = {
     "no steps": Program(STEPS + "x = torch.ones(1000, device='cuda')\n", T4),
     "no device": Program("import torch\nprint(torch.ones(3).sum())\n", T4),
     "leaves": Program(STEPS + LEAVES + "train(2)\nos._exit(0)\n", T4),
-    "steady leaves": Program(STEPS + LEAVES + "train(1000000)\n", T4),
+    "steady leaves": Program(STEPS + IMPATIENT + LEAVES + "train(1000000)\n", T4),
     "steps": Program(STEPS + "train(1000000)\n", [*T4, "--steps", "7"]),
 }
 

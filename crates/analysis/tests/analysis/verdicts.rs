@@ -358,6 +358,15 @@ fn answers_by_how_the_run_ended() {
     check_answer(&failed(TRAINS), (Unknown, &[R::ScriptFailed], 3));
     check_answer(&failed(&steady), (Fits, &[], 0));
     check_answer(
+        &Case {
+            ended_by: EndedBy::Timeout,
+            ..script(&format!(
+                r#"{steady}; note {{"kind":"stop","reason":"timeout"}}"#
+            ))
+        },
+        (Fits, &[], 0),
+    );
+    check_answer(
         &failed("alloc w 4MiB; oom 1GiB"),
         (DoesNotFit, &[R::OutOfMemory], 10),
     );
@@ -535,6 +544,14 @@ fn assumptions() {
     check_assumption(
         r#"alloc w 1MiB; step; step; step; note {"kind":"stop","reason":"steady"}"#,
         "rest_not_run the run was stopped after 3 steps; what the script does after them (longer inputs, evaluation, saving) is not in the figures, and --full runs it []",
+    );
+    check_assumption(
+        r#"note {"kind":"cut","where":"t.py:7","batches":4,"of":100}"#,
+        "loops_cut a loop over data was ended after 4 of 100 batches, when its peak was known; --full runs it whole [t.py:7]",
+    );
+    check_assumption(
+        r#"note {"kind":"cut","where":"t.py:7","batches":4}; note {"kind":"cut","where":"t.py:9","batches":3,"of":5}"#,
+        "loops_cut 2 loops over data were ended when their peak was known, the first after 4 batches; --full runs them whole [t.py:7]",
     );
     check_assumption(
         "",

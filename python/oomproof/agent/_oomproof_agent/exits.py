@@ -31,6 +31,7 @@ class Exits:
         self._asked: Optional[Any] = None
         self._was_asked = False
         self.waiting_for: Callable[[], str] = lambda: "the end of the first training step"
+        self.on_terminate: Callable[[], None] = lambda: None
         self.on_error: Callable[[BaseException], None] = lambda error: None
 
     def watch(self) -> None:
@@ -136,6 +137,7 @@ class Exits:
             signal.signal(signal.SIGTERM, self._terminated)
 
     def _terminated(self, number: int, _frame: Any) -> None:
+        self.on_terminate()
         self._note("signal", signal=int(number), waiting_for=self.waiting_for())
         signal.signal(number, signal.SIG_DFL)
         os.kill(os.getpid(), number)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from importlib.machinery import ModuleSpec
-from typing import Any, Callable, Dict, NamedTuple, Optional, Sequence, Set
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Set
 
 
 class Action(NamedTuple):
@@ -20,7 +20,7 @@ class ImportHook:
     """A finder at the head of `sys.meta_path`, for the modules that were asked for and no others."""
 
     def __init__(self) -> None:
-        self._actions: Dict[str, Action] = {}
+        self._actions: Dict[str, List[Action]] = {}
         # Another finder of this kind asks us back.
         self._looking: Set[str] = set()
 
@@ -31,8 +31,15 @@ class ImportHook:
         before: Optional[Callable[[], None]] = None,
         after: Optional[Callable[[Any], None]] = None,
     ) -> None:
-        """Registers what to do around the import of `module`; one registration a module."""
-        self._actions[module] = Action(before, after)
+        """Registers what to do around the import of `module`."""
+        self._actions.setdefault(module, []).append(Action(before, after))
+
+    def when_loaded(self, module: str, action: Callable[[Any], None]) -> None:
+        """Calls `action` with the module now, or when it is imported."""
+        if module in sys.modules:
+            action(sys.modules[module])
+        else:
+            self.on(module, after=action)
 
     def install(self) -> None:
         sys.meta_path.insert(0, self)
@@ -73,12 +80,14 @@ class ImportHook:
                 del loader.exec_module
             except AttributeError:
                 pass
-            action = self._actions.pop(name, Action(None, None))
-            if action.before is not None:
-                action.before()
+            actions = self._actions.pop(name, [])
+            for action in actions:
+                if action.before is not None:
+                    action.before()
             original(module)
-            if action.after is not None:
-                action.after(module)
+            for action in actions:
+                if action.after is not None:
+                    action.after(module)
 
         try:
             loader.exec_module = exec_module  # type: ignore[method-assign]

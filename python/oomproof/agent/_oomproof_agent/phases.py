@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import functools
 from contextlib import contextmanager
-from typing import Any, Callable, Iterator, List, Tuple
+from typing import Any, Callable, Iterator, List, Set, Tuple
 
 from .device import Device
-from .names import BACKWARD, EVALUATION, FORWARD, IDLE, LOAD, OPTIMIZER, SAVE
+from .names import BACKWARD, EVALUATION, FORWARD, IDLE, LOAD, OPTIMIZER
 
 
 class Phases:
@@ -26,6 +26,10 @@ class Phases:
         self.rest = IDLE
         self._optimizers = 0
         self._backwards = 0
+        # Loading counts from the first training step on: before that all is loading.
+        self._entered: Set[int] = set()
+        self._inside = False
+        self.on_first: List[Callable[[], None]] = []
         self.on_backward_end: List[Callable[[], None]] = []
 
     def moment(self) -> Tuple[int, int]:
@@ -35,10 +39,18 @@ class Phases:
         if phase != self.current:
             self.current = phase
             self._device.phase(phase, self.step)
+            if phase not in self._entered:
+                self._entered.add(phase)
+                self._tell(first=True)
+
+    def _tell(self, *, first: bool) -> None:
+        if first:
+            for action in self.on_first:
+                action()
 
     def forward_begins(self, *, evaluating: bool) -> None:
         """An outermost module call; inside `backward` or a save it is part of that."""
-        if self.current in (BACKWARD, SAVE):
+        if self.current == BACKWARD or self._inside:
             return
         if not evaluating and self.step == 0:
             self.step = 1
@@ -60,6 +72,7 @@ class Phases:
 
     def failed(self) -> None:
         """An error cut phases short; what had begun will not end."""
+        self._inside = False
         self._optimizers = 0
         self._backwards = 0
 
@@ -80,13 +93,21 @@ class Phases:
                 self.enter(self._after() if then_rest or before == BACKWARD else before)
 
     @contextmanager
-    def saving(self) -> Iterator[None]:
+    def _within(self, phase: int) -> Iterator[None]:
+        """Around a save or a load; what it calls belongs to it."""
         before = self.current
-        self.enter(SAVE)
+        outermost, self._inside = not self._inside, True
+        first = outermost and phase not in self._entered
+        if outermost:
+            self.enter(phase)
         try:
             yield
         finally:
-            self.enter(before)
+            if outermost:
+                self._inside = False
+                self.enter(before)
+                # It may have taken long.
+                self._tell(first=first)
 
     def wrap_backward(self, function: Any, *, then_rest: bool, failed: Callable[[BaseException], None]) -> Any:
         """`function` as a backward phase."""
@@ -107,12 +128,12 @@ class Phases:
 
         return wrapped
 
-    def wrap_save(self, function: Any) -> Any:
-        """`function` as a save phase."""
+    def wrap(self, function: Any, phase: int) -> Any:
+        """`function` as a phase of saving or loading."""
 
         @functools.wraps(function)
         def wrapped(*args: Any, **kwargs: Any) -> Any:
-            with self.saving():
+            with self._within(phase):
                 return function(*args, **kwargs)
 
         return wrapped

@@ -13,13 +13,15 @@ import platform
 import sys
 from typing import Any, Callable, Dict, Optional
 
-from . import failure
+from . import checkpoints, failure
 from .compiling import Compiling
+from .course import Course
 from .device import Device, DeviceError
 from .exits import Exits
 from .frames import Frames
 from .importhook import ImportHook
 from .libraries import StandIns
+from .loaders import Loaders
 from .modules import Modules
 from .names import FORWARD
 from .ooms import Ooms, is_out_of_memory
@@ -59,12 +61,10 @@ class Agent:
         self.sites = Sites(self.device, self.frames)
         self.modules = Modules(self.device, self.phases)
         self.exits = Exits(self.device, self.frames)
-        self.steps = Steps(
-            self.device,
-            Steady(steps=settings.get("steps"), full=settings.get("full", False)),
-            stop=self.exits.stop,
-            on_end=self._step_ended,
-        )
+        steady = Steady(steps=settings.get("steps"), full=settings.get("full", False))
+        self.course = Course(stop=self._stop, time_limit=settings.get("timeout_secs"))
+        self.steps = Steps(self.device, steady, self.course, on_end=self._step_ended)
+        self.loaders = Loaders(self.device, self.course, steady, self.steps, place=self._place)
         self.imports = ImportHook()
         self._init_skip: Optional[Any] = None
         self._autograd: Dict[str, Any] = {}
@@ -95,6 +95,7 @@ class Agent:
             )
         self.exits.waiting_for = self.steps.waiting_for
         self.exits.on_error = self._failed
+        self.exits.on_terminate = self.course.out_of_time
         self.exits.watch()
 
     def _after_torch(self, torch: Any) -> None:
@@ -120,8 +121,12 @@ class Agent:
         if self._init_skip is not None:
             self._init_skip.install(self._settings, self.device.note)
         self._watch_optimizers()
+        if not self._settings.get("full", False) and self._settings.get("steps") is None:
+            self.imports.when_loaded("torch.utils.data.dataloader", self.loaders.watch)
         if self._settings.get("labels", True):
             self._watch_labels(torch)
+        else:
+            torch.autograd.backward = self.steps.wrap_backward(torch.autograd.backward)
 
     def _watch_optimizers(self) -> None:
         # The package hides its module of that name.
@@ -145,20 +150,12 @@ class Agent:
             wrapped = self.phases.wrap_backward(original, then_rest=then_rest, failed=self._failed)
             setattr(torch.autograd, name, wrapped)
         torch.nn.Module._apply = _label_after_apply(torch.nn.Module._apply, self.roles.walk)
-        torch.save = self.phases.wrap_save(torch.save)
-        self.imports.on("safetensors.torch", after=self._after_safetensors)
+        self.phases.on_first += [self.course.news]
+        checkpoints.watch(self.phases, self.imports)
         compiling = Compiling(self._step_aside)
         compiling.watch(torch)
-        if "torch.export" in sys.modules:
-            compiling.watch_export(sys.modules["torch.export"])
-        else:
-            self.imports.on("torch.export", after=compiling.watch_export)
+        self.imports.when_loaded("torch.export", compiling.watch_export)
         self.sites.watch(on_out_of_memory=self.ooms.passed)
-
-    def _after_safetensors(self, module: Any) -> None:
-        for name in ("save_file", "save_model"):
-            if hasattr(module, name):
-                setattr(module, name, self.phases.wrap_save(getattr(module, name)))
 
     def _outermost_begins(self, module: Any) -> None:
         import torch
@@ -194,6 +191,14 @@ class Agent:
         self.ooms.step_ended()
         self.phases.step_ended(step)
 
+    def _stop(self, reason: str, step: int) -> None:
+        self.loaders.conclude()
+        self.exits.stop(reason, step)
+
+    def _place(self) -> Optional[str]:
+        place = self.frames.here()
+        return f"{place.file}:{place.line}" if place else None
+
     def _failed(self, error: BaseException) -> None:
         if is_out_of_memory(error):
             self.ooms.passed(error)
@@ -210,6 +215,7 @@ class Agent:
     def _forked(self) -> None:
         self.device.detach()
         self.exits.forget()
+        self.loaders.step_aside()
         self.sites.step_aside()
         self.modules.step_aside()
 

@@ -1,7 +1,8 @@
 """When a loop has shown its peak.
 
 Pure decisions over the peaks of finished steps; exact equality would be defeated by blocks of a scalar, so two peaks
-are equal when they differ by less than the allocator's smallest block.
+are equal when they differ by less than the allocator's smallest block. A later pass over the data repeats the first,
+so there it is enough that nothing higher comes.
 """
 
 from __future__ import annotations
@@ -12,21 +13,34 @@ BLOCK = 512
 LEAST_STEPS = 3
 GROWING_STEPS = 10
 VARYING_STEPS = 30
+# Batches that are known to differ need no plateau: the largest ones are looked for instead.
+RAGGED_STEPS = 8
 # Forward passes are short and cheap, and generation grows from one to the next, so they need a longer calm.
 CALM_FORWARDS = 8
 
 
 class Steady:
-    """Collects the peaks of steps and says whether to stop, and why."""
+    """Collects the peaks of steps and says whether they are known, and why."""
 
     def __init__(self, *, steps: Optional[int], full: bool) -> None:
         self._limit = steps
         self._full = full
+        self._pass_began = 0
+        self._passes = 0
+        # The batches of the current pass differ in size.
+        self.ragged = False
         self.allocated: List[int] = []
         self.reserved: List[int] = []
 
+    def pass_begins(self) -> None:
+        """A loop over data begins; the next step may be the first of another pass."""
+        if self._pass_began != len(self.allocated):
+            self._pass_began = len(self.allocated)
+            self._passes += 1
+        self.ragged = False
+
     def ended(self, *, allocated: int, reserved: int) -> Optional[str]:
-        """A training step ended with these peaks; a reason when the run may stop."""
+        """A training step ended with these peaks; a reason when the peak of such steps is known."""
         self.allocated.append(allocated)
         self.reserved.append(reserved)
         count = len(self.allocated)
@@ -34,13 +48,16 @@ class Steady:
             return None
         if self._limit is not None:
             return "steps" if count >= self._limit else None
-        if count < LEAST_STEPS or max(self.allocated) == 0:
+        inside = count - self._pass_began
+        if self._pass_began and inside >= min(2, max(1, 4 - self._passes)) and self._nothing_new():
+            return "steady"
+        if inside < LEAST_STEPS or max(self.allocated) == 0:
             return None
         if self._calm():
             return "steady"
-        if count >= GROWING_STEPS and self._growing():
+        if inside >= GROWING_STEPS and self._growing():
             return "growing"
-        return "varying" if count >= VARYING_STEPS else None
+        return "varying" if inside >= (RAGGED_STEPS if self.ragged else VARYING_STEPS) else None
 
     def forward_ended(self, *, allocated: int, reserved: int) -> Optional[str]:
         """A forward pass of a script that does not train ended."""
@@ -65,6 +82,13 @@ class Steady:
             abs(last - previous) < BLOCK
             and last < max(self.allocated[:-1]) + BLOCK
             and self.reserved[-1] <= self.reserved[-2]
+        )
+
+    def _nothing_new(self) -> bool:
+        before = self._pass_began
+        return (
+            max(self.allocated[before:]) < max(self.allocated[:before]) + BLOCK
+            and max(self.reserved[before:]) <= max(self.reserved[:before])
         )
 
     def _growing(self) -> bool:

@@ -10,6 +10,7 @@ import functools
 import weakref
 from typing import Any, Callable, List, Optional
 
+from .course import Course
 from .device import Device
 from .names import EVENTS, STEP_PEAK_ALLOCATED, STEP_PEAK_RESERVED
 from .steady import Steady
@@ -21,19 +22,19 @@ _PATIENCE = 10
 
 
 class Steps:
-    """Counts steps and decides, with `Steady`, when there were enough."""
+    """Counts steps, and tells `Course` when `Steady` knows their peak."""
 
     def __init__(
         self,
         device: Device,
         steady: Steady,
+        course: Course,
         *,
-        stop: Callable[[str, int], None],
         on_end: Callable[[int], None],
     ) -> None:
         self._device = device
         self._steady = steady
-        self._stop = stop
+        self._course = course
         self._on_end = on_end
         self._made: List[Any] = []
         self._stepped: List[int] = []
@@ -42,6 +43,8 @@ class Steps:
         self._forwards = 0
         self._trained = False
         self.count = 0
+        # Passes of the autograd engine, of which a step may have several.
+        self.backwards = 0
 
     def wrap_init(self, function: Any) -> Any:
         """`Optimizer.__init__` that makes the optimizer known before its first step."""
@@ -71,9 +74,28 @@ class Steps:
             self._others += 1
 
     def backward_ended(self) -> None:
+        self.backwards += 1
         self._trained = True
         if not self._alive():
             self._end()
+
+    def wrap_backward(self, function: Any) -> Any:
+        """`torch.autograd.backward` that is counted and nothing else."""
+        depth = 0
+
+        @functools.wraps(function)
+        def wrapped(*args: Any, **kwargs: Any) -> Any:
+            nonlocal depth
+            depth += 1
+            try:
+                result = function(*args, **kwargs)
+            finally:
+                depth -= 1
+            if depth == 0:
+                self.backward_ended()
+            return result
+
+        return wrapped
 
     def forward_ended(self) -> None:
         if self._trained or self._alive():
@@ -105,10 +127,9 @@ class Steps:
         self._on_end(self.count)
         ended = self._steady.forward_ended if forward else self._steady.ended
         reason = ended(allocated=allocated, reserved=reserved)
-        if reason is None:
-            return
+        self._course.step_ended(step=self.count, reason=reason if self._counts(reason) else None)
+
+    def _counts(self, reason: Optional[str]) -> bool:
         if reason != "steps" and not self._device.counter(EVENTS):
-            return
-        if reason == "steady" and self._unstepped() and self.count < _PATIENCE:
-            return
-        self._stop(reason, self.count)
+            return False
+        return not (reason == "steady" and self._unstepped() and self.count < _PATIENCE)

@@ -1,0 +1,102 @@
+"""Whether the script goes on: the one place where that is decided.
+
+The later a memory error comes the dearer it is, so once training has shown its peak its loop is cut short and the
+script itself goes on to evaluation, saving and the next epoch. A loop that cannot be cut runs on for as long again as
+training took; then the run is ended from inside. Ranks of one job must decide alike, or one waits for another for
+good, so every decision passes through `agree`.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Callable, Optional
+
+# Seconds that a script gets after it showed something new, or as many times what training took if that is longer.
+PATIENCE = 10.0
+AGAIN = 1.0
+# How often something new may start the wait again.
+RENEWALS = 8
+# Seconds kept free before the time limit of the run, which would leave no answer.
+MARGIN = 3.0
+
+
+def alone(wanted: bool) -> bool:
+    """The agreement of a process that has nobody to ask."""
+    return wanted
+
+
+class Course:
+    """Settles training, renews the wait when something new comes, and ends the run when nothing does."""
+
+    def __init__(
+        self,
+        *,
+        stop: Callable[[str, int], None],
+        time_limit: Optional[float],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._stop = stop
+        self._clock = clock
+        self._limit = None if time_limit is None else clock() + time_limit - MARGIN
+        self._began: Optional[float] = None
+        self._deadline: Optional[float] = None
+        self._renewals = 0
+        self._step = 0
+        # Why the peak of training is known; None while it is not.
+        self.reason: Optional[str] = None
+        # The same for the current pass over the data.
+        self.pass_reason: Optional[str] = None
+        # Whether all ranks want what this one wants; called at the same points of the script in each of them.
+        self.agree: Callable[[bool], bool] = alone
+
+    @property
+    def settled(self) -> bool:
+        return self.reason is not None
+
+    def pass_begins(self) -> None:
+        """A loop over training data begins."""
+        self.pass_reason = None
+
+    def step_ended(self, *, step: int, reason: Optional[str]) -> None:
+        """A step ended; `reason` says why its peak is known."""
+        now = self._clock()
+        self._step = step
+        if self._began is None:
+            self._began = now
+        self.pass_reason = reason
+        if reason == "steps":
+            self.reason = reason
+            if self.agree(True):
+                self._stop(reason, step)
+            return
+        if reason is not None and self.reason is None:
+            self.reason = reason
+            self._wait(now)
+        self.look()
+
+    def news(self) -> None:
+        """Something came that had not been seen before."""
+        if self.settled and self._renewals < RENEWALS:
+            self._renewals += 1
+            self._wait(self._clock())
+
+    def look(self) -> None:
+        """Ends the run when it has waited long enough."""
+        if self.reason is None:
+            return
+        if self.agree(self._expired()):
+            self._stop(self.reason, self._step)
+
+    def out_of_time(self) -> None:
+        """The time limit ends the run; what is known by then is an answer."""
+        if self.reason is not None:
+            self._stop(self.reason, self._step)
+
+    def _expired(self) -> bool:
+        return self._deadline is not None and self._clock() >= self._deadline
+
+    def _wait(self, now: float) -> None:
+        took = now - (self._began if self._began is not None else now)
+        self._deadline = now + max(PATIENCE, AGAIN * took)
+        if self._limit is not None:
+            self._deadline = min(self._deadline, self._limit)

@@ -25,6 +25,8 @@ pub(crate) enum Kind {
     Pool,
     /// `cuMemAddressReserve`: addresses only.
     Reserved,
+    /// Memory of another process, which it is counted for there.
+    Foreign,
 }
 
 /// One range of device addresses.
@@ -37,22 +39,41 @@ pub(crate) struct Range {
     pub(crate) kind: Kind,
 }
 
+impl Range {
+    /// Whether another process may be given it: pools and mappings are shared in other ways.
+    pub(crate) fn is_shareable(self) -> bool {
+        self.kind == Kind::Malloc
+    }
+}
+
 /// Physical memory made by `cuMemCreate`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Physical {
     pub(crate) len: u64,
     pub(crate) device: usize,
+    /// It is another process's, and counted for there.
+    foreign: bool,
     /// Mappings that still use it keep it alive after its release.
     mappings: u32,
     released: bool,
+}
+
+/// Why CUDA knows of host memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum HostUse {
+    /// `cudaHostAlloc`: mapped by us, and to be unmapped on `cudaFreeHost`.
+    Allocated,
+    /// `cudaHostRegister`: the program's own.
+    Registered,
+    /// `cudaMallocManaged`: mapped by us, and to be unmapped on `cudaFree`.
+    Managed,
 }
 
 /// Host memory that CUDA knows of.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct HostRange {
     pub(crate) len: u64,
-    /// Mapped by us, and to be unmapped on `cudaFreeHost`.
-    pub(crate) owned: bool,
+    pub(crate) usage: HostUse,
 }
 
 /// A block of PyTorch's allocator.
@@ -361,11 +382,59 @@ impl Memory {
             Physical {
                 len,
                 device,
+                foreign: false,
                 mappings: 0,
                 released: false,
             },
         );
         Ok((handle, event(self, DriverAction::Create)))
+    }
+
+    /// Physical memory that another process made: it takes nothing more of the device.
+    pub(crate) fn create_foreign(&mut self, device: usize, len: u64) -> u64 {
+        let handle = self.next_physical;
+        self.next_physical += 1;
+        self.physical.insert(
+            handle,
+            Physical {
+                len,
+                device,
+                foreign: true,
+                mappings: 0,
+                released: false,
+            },
+        );
+        handle
+    }
+
+    /// Addresses for memory of another process.
+    pub(crate) fn open_foreign(&mut self, device: usize, len: u64) -> Result<u64, Refusal> {
+        let start = self
+            .arena
+            .take(len, GRANULARITY)
+            .ok_or(Refusal::OutOfMemory)?;
+        let range = Range {
+            len,
+            charged: 0,
+            device,
+            kind: Kind::Foreign,
+        };
+        self.ranges.insert(start, range);
+        self.contents.forget(start, len);
+        Ok(start)
+    }
+
+    /// Gives the addresses of another process's memory back.
+    pub(crate) fn close_foreign(&mut self, start: u64) -> Result<(), Refusal> {
+        let range = *self
+            .ranges
+            .get(&start)
+            .filter(|range| range.kind == Kind::Foreign)
+            .ok_or(Refusal::Invalid)?;
+        self.ranges.remove(&start);
+        self.contents.forget(start, range.len);
+        self.arena.give(start, range.len);
+        Ok(())
     }
 
     /// Physical memory by its handle, unless released.
@@ -393,6 +462,9 @@ impl Memory {
             return None;
         }
         self.physical.remove(&handle);
+        if physical.foreign {
+            return None;
+        }
         self.used[physical.device] -= physical.len;
         Some(DriverEvent {
             action: DriverAction::Release,
@@ -494,8 +566,8 @@ impl Memory {
     }
 
     /// CUDA forgets host memory that starts at `start`.
-    pub(crate) fn remove_host(&mut self, start: u64, owned: bool) -> Option<HostRange> {
-        self.host.get(&start).filter(|range| range.owned == owned)?;
+    pub(crate) fn remove_host(&mut self, start: u64, usage: HostUse) -> Option<HostRange> {
+        self.host.get(&start).filter(|range| range.usage == usage)?;
         self.host.remove(&start)
     }
 

@@ -57,3 +57,20 @@ def test_graphs() -> None:
         "random_numbers_are_captured": [4],
     })  # fmt: skip
     assert verdict["verdict"] == "fits"
+
+
+def test_memory() -> None:
+    found, verdict = run("memory.py")
+    mib = 1 << 20
+    check(found, {
+        # The child holds what it made itself and none of what it was sent; so does its parent.
+        "tensors_go_to_other_processes_and_come_back": [[[64 * mib], "cuda:0", 0], 4, [4 * mib], "cuda:0", 64, 0],
+        "pinned_memory_is_known": [False, True, True, False],
+        "pinned_memory_is_freed": [True, True],
+        "managed_memory_is_the_hosts_too": [0, 0, 1, 0, 7, 0],
+        "a_pool_of_ones_own": [16, 16, 0],
+        "the_history_of_memory_is_recorded": [[16], 16],
+        "streams_have_priorities_and_come_from_outside": [-1, [1.0, 1.0, 1.0]],
+    })  # fmt: skip
+    assert verdict["unsupported"] == []
+    assert [each["kind"] for each in verdict["assumptions"] if each["kind"] == "managed_memory"] == ["managed_memory"]

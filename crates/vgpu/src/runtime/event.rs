@@ -21,7 +21,7 @@ pub(crate) struct Event {
 }
 
 impl Event {
-    fn new(flags: c_uint) -> Self {
+    pub(crate) fn new(flags: c_uint) -> Self {
         Self {
             timed: flags & DISABLE_TIMING == 0,
             recorded_nanos: None,

@@ -4,14 +4,14 @@ use std::ffi::{c_uint, c_void};
 
 use super::capture::refuse_unsafe;
 use super::current::{answer, current, output};
-use crate::memory::HostRange;
+use crate::memory::{HostRange, HostUse};
 use crate::session::Session;
 use crate::status::CudaError;
 
 const PAGE: usize = 4096;
 
 /// New host memory of at least `size` bytes.
-pub(crate) fn allocate_host(session: &Session, size: usize) -> Result<u64, CudaError> {
+pub(crate) fn map_host(session: &Session, size: usize, usage: HostUse) -> Result<u64, CudaError> {
     let len = size
         .max(1)
         .checked_next_multiple_of(PAGE)
@@ -30,25 +30,32 @@ pub(crate) fn allocate_host(session: &Session, size: usize) -> Result<u64, CudaE
     if base == libc::MAP_FAILED {
         return Err(CudaError::OUT_OF_MEMORY);
     }
-    session.memory().add_host(
-        base as u64,
-        HostRange {
-            len: len as u64,
-            owned: true,
-        },
-    );
+    let len = len as u64;
+    session
+        .memory()
+        .add_host(base as u64, HostRange { len, usage });
     Ok(base as u64)
+}
+
+/// New pinned memory.
+pub(crate) fn allocate_host(session: &Session, size: usize) -> Result<u64, CudaError> {
+    map_host(session, size, HostUse::Allocated)
+}
+
+/// Frees what `map_host` made for this use.
+pub(crate) fn unmap_host(session: &Session, address: u64, usage: HostUse) -> Result<(), CudaError> {
+    let range = session
+        .memory()
+        .remove_host(address, usage)
+        .ok_or(CudaError::INVALID_VALUE)?;
+    // SAFETY: the range was mapped by `map_host` and is forgotten, so it is unmapped once.
+    unsafe { libc::munmap(address as *mut c_void, range.len as usize) };
+    Ok(())
 }
 
 /// Frees what `allocate_host` made.
 pub(crate) fn free_host(session: &Session, address: u64) -> Result<(), CudaError> {
-    let range = session
-        .memory()
-        .remove_host(address, true)
-        .ok_or(CudaError::INVALID_VALUE)?;
-    // SAFETY: the range was mapped by `allocate_host` and is forgotten, so it is unmapped once.
-    unsafe { libc::munmap(address as *mut c_void, range.len as usize) };
-    Ok(())
+    unmap_host(session, address, HostUse::Allocated)
 }
 
 /// CUDA learns of memory that the program owns.
@@ -64,7 +71,7 @@ pub(crate) fn register_host(session: &Session, address: u64, size: usize) -> Res
         address,
         HostRange {
             len: size as u64,
-            owned: false,
+            usage: HostUse::Registered,
         },
     );
     Ok(())
@@ -72,7 +79,7 @@ pub(crate) fn register_host(session: &Session, address: u64, size: usize) -> Res
 
 /// CUDA forgets memory that the program owns.
 pub(crate) fn unregister_host(session: &Session, address: u64) -> Result<(), CudaError> {
-    let removed = session.memory().remove_host(address, false);
+    let removed = session.memory().remove_host(address, HostUse::Registered);
     removed
         .map(drop)
         .ok_or(CudaError::HOST_MEMORY_NOT_REGISTERED)

@@ -1,13 +1,13 @@
 //! Device memory: given, taken back, asked about.
 
-use std::ffi::{c_int, c_long, c_uint};
+use std::ffi::{c_int, c_long};
 
 use super::capture::refuse_unsafe;
 use super::current::{Current, answer, current, output};
-use crate::memory::{Kind, Refusal};
+use super::host::unmap_host;
+use crate::memory::{HostUse, Kind, Refusal};
 use crate::session::Session;
 use crate::status::{CudaError, put};
-use crate::unsupported::unsupported;
 
 impl From<Refusal> for CudaError {
     fn from(refusal: Refusal) -> Self {
@@ -43,6 +43,9 @@ pub(crate) fn allocate(current: Current, size: usize, kind: Kind) -> Result<u64,
 /// Takes device memory back.
 pub(crate) fn release(session: &Session, address: u64) -> Result<(), CudaError> {
     if address == 0 {
+        return Ok(());
+    }
+    if unmap_host(session, address, HostUse::Managed).is_ok() {
         return Ok(());
     }
     let event = {
@@ -96,19 +99,6 @@ pub unsafe extern "C" fn cudaMallocPitch(
     }
 }
 
-/// Managed memory moves between host and device by page faults, which is not modelled.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn cudaMallocManaged(
-    address: *mut u64,
-    _size: usize,
-    _flags: c_uint,
-) -> CudaError {
-    unsupported("cudaMallocManaged", "libcudart.so");
-    // SAFETY: as for the CUDA function.
-    unsafe { put(address, 0) };
-    CudaError::NOT_SUPPORTED.remember()
-}
-
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudaMemGetInfo(free: *mut usize, total: *mut usize) -> CudaError {
     answer(|| {
@@ -150,6 +140,7 @@ pub(crate) enum PointerKind {
     Unregistered = 0,
     Host = 1,
     Device = 2,
+    Managed = 3,
 }
 
 /// What kind of memory an address is, and the machine's number of its device.
@@ -157,8 +148,14 @@ pub(crate) fn pointer_kind(session: &Session, address: u64) -> (PointerKind, Opt
     let memory = session.memory();
     if let Some((_, range)) = memory.range_of(address) {
         (PointerKind::Device, Some(range.device))
-    } else if memory.host_of(address).is_some() {
-        (PointerKind::Host, None)
+    } else if let Some((_, range)) = memory.host_of(address) {
+        let is_managed = range.usage == HostUse::Managed;
+        let kind = if is_managed {
+            PointerKind::Managed
+        } else {
+            PointerKind::Host
+        };
+        (kind, None)
     } else {
         (PointerKind::Unregistered, None)
     }
@@ -198,7 +195,7 @@ pub unsafe extern "C" fn cudaPointerGetAttributes(
                     found.device = machine.and_then(of_machine).unwrap_or(0) as c_int;
                     (found.device_pointer, found.host_pointer) = (address, 0);
                 }
-                PointerKind::Host => {
+                PointerKind::Host | PointerKind::Managed => {
                     found.device = ordinal as c_int;
                     found.device_pointer = address;
                 }

@@ -28,6 +28,17 @@ pub(crate) struct Effects {
 }
 
 impl Effects {
+    /// How many bytes it writes.
+    pub(crate) fn len(&self) -> u64 {
+        let steps = self.steps.iter();
+        steps
+            .map(|(overwritten, known)| {
+                let unknown: u64 = overwritten.iter().map(|range| range.len).sum();
+                unknown + known.extents().map(|(_, len)| len).sum::<u64>()
+            })
+            .sum()
+    }
+
     /// Does it.
     pub(crate) fn apply(&self, memory: &mut Memory) {
         for (overwritten, known) in &self.steps {

@@ -26,6 +26,7 @@ mod session;
 mod agent;
 mod allocator_events;
 mod arena;
+mod clock;
 mod contents;
 mod deferred;
 mod handles;

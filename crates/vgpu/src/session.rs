@@ -38,6 +38,8 @@ pub(crate) struct Session {
     memory: Mutex<Memory>,
     interned: Mutex<Interned>,
     pub(crate) ledger: Ledger,
+    /// How fast the memory of a device is.
+    pub(crate) bytes_per_nano: u64,
     /// Devices that have a context, as the machine counts them, before `CUDA_VISIBLE_DEVICES`.
     contexts: Vec<AtomicBool>,
     visible: OnceLock<Vec<u32>>,
@@ -137,6 +139,7 @@ impl Session {
             )),
             interned: Mutex::default(),
             ledger: Ledger::default(),
+            bytes_per_nano: crate::clock::speed_of(&settings.device),
             contexts: (0..devices).map(|_| AtomicBool::new(false)).collect(),
             visible: OnceLock::new(),
             settings,
@@ -339,9 +342,12 @@ impl Session {
         let origin = self.text(name);
         let write = || {
             let mut memory = self.memory();
+            let mut written = 0;
             for &address in outputs {
+                written += memory.block_of(address).map_or(0, |(_, block)| block.size);
                 memory.overwritten(address, origin);
             }
+            crate::clock::library(self, written);
         };
         crate::runtime::submit_to_all(self, write);
         write();

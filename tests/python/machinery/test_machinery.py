@@ -74,3 +74,15 @@ def test_memory() -> None:
     })  # fmt: skip
     assert verdict["unsupported"] == []
     assert [each["kind"] for each in verdict["assumptions"] if each["kind"] == "managed_memory"] == ["managed_memory"]
+
+
+def test_times() -> None:
+    found, verdict = run("times.py")
+    check(found, {
+        "larger_work_takes_longer": [True, True],
+        "times_are_those_of_the_card": 0.6,
+        "times_repeat_and_are_never_none": [1, True, True],
+        "streams_go_on_beside_each_other": [True, True],
+        "memory_of_other_streams": True,
+    })  # fmt: skip
+    assert [each["kind"] for each in verdict["assumptions"] if each["kind"] == "streams_at_rest"] == ["streams_at_rest"]

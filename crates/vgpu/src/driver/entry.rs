@@ -150,7 +150,7 @@ pub unsafe extern "C" fn cuGetExportTable(
 }
 
 /// The file of the innermost library on this thread's stack that is not this one.
-fn calling_library() -> Option<String> {
+pub(crate) fn calling_library() -> Option<String> {
     let file_of = |address: *mut c_void| {
         // SAFETY: `dladdr` only looks the address up, and fills the struct when it returns other than 0.
         unsafe {

@@ -14,6 +14,8 @@ mod pool;
 mod stream;
 mod virtual_memory;
 
+pub(crate) use entry::calling_library;
+
 pub use context::*;
 pub use device::*;
 pub use entry::*;

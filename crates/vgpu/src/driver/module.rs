@@ -6,6 +6,7 @@ use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
 use std::sync::{Mutex, PoisonError};
 
 use super::answer::{answer, current, give};
+use crate::clock;
 use crate::kernels::{launched, register};
 use crate::memory::Kind;
 use crate::runtime::{
@@ -332,9 +333,21 @@ pub unsafe extern "C" fn cuOccupancyMaxActiveBlocksPerMultiprocessor(
     unsafe { give(blocks, found) }
 }
 
+/// Threads of a launch.
+fn product(extents: [c_uint; 6]) -> u64 {
+    extents.iter().fold(1, |threads, extent| {
+        threads.saturating_mul(u64::from(*extent))
+    })
+}
+
 /// # Safety
 /// As for `cuLaunchKernel`.
-unsafe fn launch(function: u64, stream: u64, arguments: *const *const c_void) -> DriverError {
+unsafe fn launch(
+    function: u64,
+    threads: u64,
+    stream: u64,
+    arguments: *const *const c_void,
+) -> DriverError {
     answer(|| {
         let Current {
             session, machine, ..
@@ -344,6 +357,7 @@ unsafe fn launch(function: u64, stream: u64, arguments: *const *const c_void) ->
         if !known {
             return Err(DriverError::INVALID_HANDLE);
         }
+        clock::kernel(session, stream, threads);
         let launched = submit(session, stream, || {
             // SAFETY: promised by the caller.
             unsafe { launched(session, function as usize, arguments) };
@@ -356,36 +370,38 @@ unsafe fn launch(function: u64, stream: u64, arguments: *const *const c_void) ->
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuLaunchKernel(
     function: u64,
-    _grid_x: c_uint,
-    _grid_y: c_uint,
-    _grid_z: c_uint,
-    _block_x: c_uint,
-    _block_y: c_uint,
-    _block_z: c_uint,
+    grid_x: c_uint,
+    grid_y: c_uint,
+    grid_z: c_uint,
+    block_x: c_uint,
+    block_y: c_uint,
+    block_z: c_uint,
     _shared_bytes: c_uint,
     stream: u64,
     arguments: *const *const c_void,
     _extra: *const *const c_void,
 ) -> DriverError {
+    let threads = product([grid_x, grid_y, grid_z, block_x, block_y, block_z]);
     // SAFETY: as for the CUDA function.
-    unsafe { launch(function, stream, arguments) }
+    unsafe { launch(function, threads, stream, arguments) }
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuLaunchCooperativeKernel(
     function: u64,
-    _grid_x: c_uint,
-    _grid_y: c_uint,
-    _grid_z: c_uint,
-    _block_x: c_uint,
-    _block_y: c_uint,
-    _block_z: c_uint,
+    grid_x: c_uint,
+    grid_y: c_uint,
+    grid_z: c_uint,
+    block_x: c_uint,
+    block_y: c_uint,
+    block_z: c_uint,
     _shared_bytes: c_uint,
     stream: u64,
     arguments: *const *const c_void,
 ) -> DriverError {
+    let threads = product([grid_x, grid_y, grid_z, block_x, block_y, block_z]);
     // SAFETY: as for the CUDA function.
-    unsafe { launch(function, stream, arguments) }
+    unsafe { launch(function, threads, stream, arguments) }
 }
 
 /// `CUlaunchConfig`.
@@ -410,7 +426,12 @@ pub unsafe extern "C" fn cuLaunchKernelEx(
         return DriverError::INVALID_VALUE;
     }
     // SAFETY: the caller passes a configuration, and arguments that fit the kernel.
-    unsafe { launch(function, (*config).stream, arguments) }
+    unsafe {
+        let [x, y, z] = (*config).grid;
+        let [a, b, c] = (*config).block;
+        let threads = product([x, y, z, a, b, c]);
+        launch(function, threads, (*config).stream, arguments)
+    }
 }
 
 /// A description of how a kernel loads a tile: opaque bytes that only a kernel reads.

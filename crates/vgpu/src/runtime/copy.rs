@@ -14,6 +14,7 @@ use super::capture::{self, Lane};
 use super::current::{Current, answer, current};
 use super::graph::Work;
 use super::stream::is_stream;
+use crate::clock;
 use crate::contents::{Assumption, Pattern};
 use crate::kernels::assume;
 use crate::session::Session;
@@ -228,6 +229,16 @@ fn ready_to_wait() -> Result<&'static Session, CudaError> {
     Ok(session)
 }
 
+/// The time of a copy passes on its stream.
+fn pass_time(session: &Session, stream: u64, sides: [u64; 2], len: u64) {
+    let memory = session.memory();
+    if sides.iter().all(|side| memory.arena.contains(*side)) {
+        clock::moves(session, stream, 2 * len);
+    } else {
+        clock::host_copy(stream, len);
+    }
+}
+
 /// As `copy_bytes`, on a stream.
 ///
 /// # Safety
@@ -243,6 +254,7 @@ pub(crate) unsafe fn copy_bytes_on(
     if !is_stream(session, stream) {
         return Err(CudaError::INVALID_HANDLE);
     }
+    pass_time(session, stream, [to, from], len);
     match capture::lane(session, stream)? {
         // SAFETY: promised by the caller.
         Lane::Now => unsafe { copy_bytes(session, to, from, len, direction) },
@@ -261,6 +273,7 @@ pub(crate) fn set_bytes_on(
     if !is_stream(session, stream) {
         return Err(CudaError::INVALID_HANDLE);
     }
+    clock::moves(session, stream, count.saturating_mul(element.len() as u64));
     capture::submit(session, stream, || set_bytes(session, to, element, count))
 }
 

@@ -189,6 +189,7 @@ pub extern "C" fn cudaDeviceSynchronize() -> CudaError {
         } = current()?;
         session.ensure_context(machine);
         refuse_waiting_for_all()?;
+        crate::clock::seen_all();
         settle(session);
         Ok(())
     })

@@ -1,11 +1,14 @@
 //! Events. Work is done when it is submitted, so an event is complete once recorded; what it remembers is when.
 
 use std::ffi::{c_int, c_uint};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::capture::{self, Lane};
 use super::current::{Current, answer, current, output};
 use super::graph::Work;
 use super::stream::is_stream;
+use crate::clock;
+use crate::driver::calling_library;
 use crate::session::Session;
 use crate::status::CudaError;
 
@@ -58,8 +61,8 @@ pub extern "C" fn cudaEventDestroy(event: u64) -> CudaError {
 }
 
 /// The event happens now, on `stream`.
-pub(crate) fn record_now(session: &Session, event: u64, _stream: u64) {
-    let now = session.nanos();
+pub(crate) fn record_now(session: &Session, event: u64, stream: u64) {
+    let now = clock::record(stream);
     session.handles::<Event>().with(event, |event| {
         event.recorded_nanos = Some(now);
         event.captured = None;
@@ -111,16 +114,51 @@ pub extern "C" fn cudaEventQuery(event: u64) -> CudaError {
             capture::invalidate(id);
             return Err(CudaError::CAPTURED_EVENT);
         }
+        note_allocator();
         capture::refuse_unsafe()
     })
 }
 
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaEventSynchronize(event: u64) -> CudaError {
-    cudaEventQuery(event)
+/// PyTorch's allocator asks whether another stream still uses memory that it wants to hand out again: here it never
+/// does, and that decides how much the program needs.
+fn note_allocator() {
+    /// Looking at who asks costs more than the answer.
+    static LEFT: AtomicU32 = AtomicU32::new(1000);
+    let looks = LEFT
+        .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| {
+            left.checked_sub(1)
+        })
+        .is_ok();
+    if looks
+        && let Some(session) = crate::session::session()
+        && calling_library().is_some_and(|library| library.contains("libc10_cuda"))
+    {
+        LEFT.store(0, Ordering::Relaxed);
+        session.note_once(
+            r#"{"kind":"assumption","assumption":"streams_at_rest","text":"memory that another stream used last (record_stream) is taken to be free as soon as the script lets go of it; a card that lags behind reserves more","where":null}"#,
+        );
+    }
 }
 
-/// The time between two events is the host's own: positive, but not what a GPU would take.
+#[unsafe(no_mangle)]
+pub extern "C" fn cudaEventSynchronize(event: u64) -> CudaError {
+    answer(|| {
+        let events = current()?.session.handles::<Event>();
+        let (time, captured) = events
+            .with(event, |event| {
+                (event.recorded_nanos, event.captured.clone())
+            })
+            .ok_or(CudaError::INVALID_HANDLE)?;
+        if let Some((id, _)) = captured {
+            capture::invalidate(id);
+            return Err(CudaError::CAPTURED_EVENT);
+        }
+        clock::seen(time.unwrap_or(0));
+        capture::refuse_unsafe()
+    })
+}
+
+/// The time between two events is an estimate of what the work between them would take.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudaEventElapsedTime(millis: *mut f32, start: u64, end: u64) -> CudaError {
     answer(|| {
@@ -156,7 +194,7 @@ fn elapsed_millis(start: u64, end: u64) -> Result<f32, CudaError> {
             .ok_or(CudaError::INVALID_HANDLE)
     };
     let (start, end) = (nanos(start)?, nanos(end)?);
-    Ok(end.saturating_sub(start).max(1) as f32 / 1e6)
+    Ok(clock::millis_between(start, end))
 }
 
 #[unsafe(no_mangle)]

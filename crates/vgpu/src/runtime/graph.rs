@@ -9,6 +9,7 @@ use std::sync::Arc;
 use super::copy::{Direction, copy_bytes};
 use super::event::record_now;
 use super::user_object::Retained;
+use crate::clock;
 use crate::deferred::{Effects, Overwritten};
 use crate::session::Session;
 use crate::status::CudaError;
@@ -227,8 +228,14 @@ pub(crate) fn run(session: &Session, work: &[Arc<Work>], stream: u64) {
     for each in work {
         match &**each {
             Work::Nothing => {}
-            Work::Effects(effects) => effects.apply(&mut session.memory()),
-            Work::Copy { to, from, len } => copy(session, *to, *from, *len),
+            Work::Effects(effects) => {
+                clock::moves(session, stream, effects.len());
+                effects.apply(&mut session.memory());
+            }
+            Work::Copy { to, from, len } => {
+                clock::moves(session, stream, 2 * len);
+                copy(session, *to, *from, *len);
+            }
             // SAFETY: the function and argument that the program gave for this very moment.
             Work::Host { function, data } => unsafe { function(*data as *mut c_void) },
             Work::Event(event) => record_now(session, *event, stream),

@@ -10,6 +10,7 @@ use super::current::{Current, answer, current, output};
 use super::memory::allocate;
 use super::properties::binary_version;
 use super::stream::is_stream;
+use crate::clock;
 use crate::kernels::{launched, register};
 use crate::memory::Kind;
 use crate::session::Session;
@@ -259,6 +260,7 @@ unsafe fn launch(
             stream,
         } = configuration;
         check_launch(session, grid, block, shared_bytes, stream)?;
+        clock::kernel(session, stream, grid.product().saturating_mul(block.product()));
         capture::submit(session, stream, || {
             // SAFETY: promised by the caller.
             unsafe { launched(session, function as usize, arguments) };

@@ -373,8 +373,14 @@ pub extern "C" fn cudaDeviceSetGraphMemAttribute(
         let current = of_argument(device)?;
         let pool = fixed(current.session, FIRST_OF_GRAPHS, current.machine);
         with_pool(pool, |pool| match attribute {
-            1 => Ok(pool.used_high = pool.used),
-            3 => Ok(pool.reserved_high = pool.reserved),
+            1 => {
+                pool.used_high = pool.used;
+                Ok(())
+            }
+            3 => {
+                pool.reserved_high = pool.reserved;
+                Ok(())
+            }
             _ => Err(CudaError::INVALID_VALUE),
         })?
     })

@@ -7,6 +7,7 @@ use super::current::{Current, answer, current, output};
 use super::event::Event;
 use super::graph::Work;
 use super::pool::settle;
+use crate::clock;
 use crate::session::Session;
 use crate::status::CudaError;
 
@@ -84,6 +85,7 @@ pub extern "C" fn cudaStreamSynchronize(stream: u64) -> CudaError {
     answer(|| {
         let session = checked(stream)?.session;
         capture::refuse_waiting(session, stream)?;
+        clock::seen_stream(stream);
         settle(session);
         Ok(())
     })
@@ -102,7 +104,14 @@ pub extern "C" fn cudaStreamWaitEvent(stream: u64, event: u64, flags: c_uint) ->
             Lane::Captured(id) if flags & EXTERNAL != 0 => {
                 capture::add(session, id, stream, Work::Nothing)
             }
-            _ => capture::wait(session, stream, event),
+            _ => {
+                let time = session
+                    .handles::<Event>()
+                    .with(event, |event| event.recorded_nanos)
+                    .flatten();
+                clock::wait(stream, time.unwrap_or(0));
+                capture::wait(session, stream, event)
+            }
         }
     })
 }

@@ -21,8 +21,6 @@ const HOST_LINK: u64 = 25;
 
 /// Clocks by stream; streams that share one only wait for each other.
 static CLOCKS: [AtomicU64; 64] = [const { AtomicU64::new(0) }; 64];
-/// Until when the host has waited: what it submits now cannot have begun earlier.
-static SEEN: AtomicU64 = AtomicU64::new(0);
 /// The stream of the latest launch, for libraries whose calls do not name theirs.
 static LATEST: AtomicU64 = AtomicU64::new(0);
 
@@ -43,7 +41,10 @@ fn pass(stream: u64, nanos: u64) {
 /// A kernel of so many threads runs.
 pub(crate) fn kernel(session: &Session, stream: u64, threads: u64) {
     LATEST.store(stream, Ordering::Relaxed);
-    pass(stream, threads.saturating_mul(PER_THREAD) / session.bytes_per_nano);
+    pass(
+        stream,
+        threads.saturating_mul(PER_THREAD) / session.bytes_per_nano,
+    );
 }
 
 /// Work that moves so many bytes of device memory runs.
@@ -64,9 +65,7 @@ pub(crate) fn library(session: &Session, bytes: u64) {
 /// The time of an event that is recorded on a stream.
 pub(crate) fn record(stream: u64) -> u64 {
     LATEST.store(stream, Ordering::Relaxed);
-    let clock = clock(stream);
-    clock.fetch_max(SEEN.load(Ordering::Relaxed), Ordering::Relaxed);
-    clock.fetch_add(EVENT, Ordering::Relaxed) + EVENT
+    clock(stream).fetch_add(EVENT, Ordering::Relaxed) + EVENT
 }
 
 /// Work on a stream waits until then.
@@ -74,9 +73,11 @@ pub(crate) fn wait(stream: u64, until: u64) {
     clock(stream).fetch_max(until, Ordering::Relaxed);
 }
 
-/// The host has waited for an event of that time.
+/// The host has waited until then: what it submits now cannot begin earlier, on any stream.
 pub(crate) fn seen(until: u64) {
-    SEEN.fetch_max(until, Ordering::Relaxed);
+    for clock in &CLOCKS {
+        clock.fetch_max(until, Ordering::Relaxed);
+    }
 }
 
 /// The host has waited for a stream.
@@ -86,9 +87,8 @@ pub(crate) fn seen_stream(stream: u64) {
 
 /// The host has waited for all streams.
 pub(crate) fn seen_all() {
-    for clock in &CLOCKS {
-        seen(clock.load(Ordering::Relaxed));
-    }
+    let clocks = CLOCKS.iter().map(|clock| clock.load(Ordering::Relaxed));
+    seen(clocks.max().unwrap_or(0));
 }
 
 /// Milliseconds from one event to another: never none.

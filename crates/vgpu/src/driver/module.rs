@@ -407,8 +407,8 @@ pub unsafe extern "C" fn cuLaunchCooperativeKernel(
 /// `CUlaunchConfig`.
 #[repr(C)]
 pub struct DriverLaunchConfig {
-    grid: [c_uint; 3],
-    block: [c_uint; 3],
+    /// Of the grid, then of a block.
+    extents: [c_uint; 6],
     shared_bytes: c_uint,
     stream: u64,
     attributes: *const c_void,
@@ -427,9 +427,7 @@ pub unsafe extern "C" fn cuLaunchKernelEx(
     }
     // SAFETY: the caller passes a configuration, and arguments that fit the kernel.
     unsafe {
-        let [x, y, z] = (*config).grid;
-        let [a, b, c] = (*config).block;
-        let threads = product([x, y, z, a, b, c]);
+        let threads = product((*config).extents);
         launch(function, threads, (*config).stream, arguments)
     }
 }

@@ -260,7 +260,11 @@ unsafe fn launch(
             stream,
         } = configuration;
         check_launch(session, grid, block, shared_bytes, stream)?;
-        clock::kernel(session, stream, grid.product().saturating_mul(block.product()));
+        clock::kernel(
+            session,
+            stream,
+            grid.product().saturating_mul(block.product()),
+        );
         capture::submit(session, stream, || {
             // SAFETY: promised by the caller.
             unsafe { launched(session, function as usize, arguments) };

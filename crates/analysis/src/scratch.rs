@@ -1,8 +1,8 @@
 //! How far the scratch memory of closed libraries can move the peak.
 //!
 //! PyTorch allocated the likely size each time, so its counters hold a guess. The profile says what else was allocated
-//! where a range reached further than before; a larger block also may not fit into what the allocator holds in store,
-//! and then takes a segment of its own.
+//! where a range reached further than before; a block that is larger than all before it may not fit into what the
+//! allocator holds in store, and then takes a segment of its own.
 
 use oomproof_units::Bytes;
 
@@ -27,20 +27,21 @@ pub(crate) struct ScratchRange {
 impl ScratchRange {
     /// The ranges told in a profile with this peak of allocated bytes.
     pub(crate) fn of(timeline: &Timeline, peak_allocated: u64) -> Self {
-        let (mut slack, mut level, mut largest) = (0, 0, 0);
+        let (mut slack, mut level, mut largest, mut held) = (0u64, 0u64, 0u64, 0u64);
         for note in timeline.notes.iter().filter(|note| note.kind == "scratch") {
             let number = |field| note.number(field).unwrap_or(0);
             let (low, likely, high) = (number("low"), number("likely"), number("high"));
             slack = slack.max(likely.saturating_sub(low));
             level = level.max(number("allocated_without").saturating_add(high));
-            if high > likely {
-                largest = largest.max(high);
+            if high > largest.max(likely) {
+                largest = high;
+                held = held.saturating_add(segment(high));
             }
         }
         Self {
             below: Bytes::new(slack.min(peak_allocated)),
             above: Bytes::new(level.saturating_sub(peak_allocated)),
-            segment: Bytes::new(segment(largest)),
+            segment: Bytes::new(held),
         }
     }
 }

@@ -71,3 +71,26 @@ def test_elements_of_small_sparse_results_are_counted():
     assert programs["compressed by compressed"]["result"] == 7
     # Both have their elements at the same places.
     assert programs["sum of compressed"]["result"] == 6
+
+
+def test_networks_run():
+    programs, verdict = run("networks.py", "h100")
+    assert len(programs) > 40
+    assert failed(programs) == []
+    assert verdict["unsupported"] == []
+    assert (verdict["script"]["exit_code"], verdict["script"]["signal"]) == (0, None)
+
+
+def test_convolutions_take_copies_in_the_layout_of_tensor_cores():
+    programs, _ = run("networks.py", "h100")
+    image, filters = 8 * 64 * 32 * 32 * 2, 64 * 64 * 9 * 2
+    assert programs["convolution, channels last"]["result"] == image
+    assert programs["convolution"]["result"] == 3 * image + filters
+    assert programs["convolution, single precision"]["result"] == 2 * (3 * image + filters)
+
+
+def test_benchmark_mode_also_tries_what_takes_more():
+    programs, _ = run("networks.py", "h100")
+    image, filters = 4 * 64 * 32 * 32, 64 * 64 * 9
+    tiles = (2 * image * 36 // 16 + filters * 36 // 9) * 4
+    assert programs["convolution, benchmark"]["result"] == 2 * image + tiles

@@ -66,6 +66,18 @@ impl Node {
     }
 }
 
+impl Node {
+    /// The C enumeration that an attribute holds.
+    pub(super) fn enumeration(&self, attribute: i32) -> Option<i32> {
+        match self.attributes.get(&attribute)? {
+            Value::Bytes { bytes, .. } => {
+                Some(i32::from_ne_bytes(bytes.get(..4)?.try_into().ok()?))
+            }
+            Value::Nodes(_) => None,
+        }
+    }
+}
+
 /// Bytes of one element of an attribute type; those not listed are C enumerations.
 fn element_size(kind: i32) -> usize {
     match kind {
@@ -177,13 +189,13 @@ pub unsafe extern "C" fn cudnnBackendGetAttribute(
             engines::answer(&node, attribute).or_else(|| node.attributes.get(&attribute).cloned());
         value.ok_or(CudnnStatus::NOT_SUPPORTED)
     });
+    // Of descriptors as many are counted as are given: the caller takes that many from what it made.
+    let counted = value.as_ref().map_or(0, |value| match value {
+        Value::Nodes(nodes) if requested > 0 => requested.min(nodes.len() as i64),
+        value => value.count() as i64,
+    });
     // SAFETY: the caller passes a place for a count or null.
-    unsafe {
-        put(
-            count,
-            value.as_ref().map_or(0, |value| value.count() as i64),
-        );
-    }
+    unsafe { put(count, counted) };
     let value = match value {
         Ok(value) => value,
         Err(error) => {

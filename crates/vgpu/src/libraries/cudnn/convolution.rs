@@ -1,11 +1,13 @@
 //! The older interface to convolutions, which PyTorch takes when the backend's is switched off.
 //!
-//! One algorithm is offered for each direction: the general one that needs no scratch memory of its own.
+//! One algorithm is offered for each direction, the one that the backend recommends.
 
 use super::CudnnStatus;
 use super::handle::session_of;
 use super::object::{change, integers, look, put_integers};
-use super::workspace::{Work, workspace_bytes};
+use super::tensor::operand;
+use super::workspace::{Convolution as Sizes, Engine, Result as Wanted, convolution_scratch};
+use crate::libraries::estimate::{Scratch, foresee};
 use crate::status::put;
 
 /// How to convolve.
@@ -195,6 +197,18 @@ const FOUND: AlgorithmPerformance = AlgorithmPerformance {
     reserved: [0; 3],
 };
 
+/// The scratch memory of a convolution by the layouts of image, filter and output.
+fn scratch(layouts: [u64; 3], result: Wanted) -> Scratch {
+    let [image, filter, output] = layouts.map(operand);
+    let sizes = Sizes {
+        image,
+        filter,
+        output,
+        result,
+    };
+    convolution_scratch(&sizes, Engine::Recommended)
+}
+
 /// # Safety
 /// `returned` must be null or valid for writing, `results` null or valid for writing `requested` results.
 unsafe fn offer(
@@ -202,6 +216,7 @@ unsafe fn offer(
     requested: i32,
     returned: *mut i32,
     results: *mut AlgorithmPerformance,
+    scratch: Scratch,
 ) -> CudnnStatus {
     let status = match session_of(handle) {
         Err(error) => error,
@@ -212,7 +227,7 @@ unsafe fn offer(
     // SAFETY: promised by the caller.
     unsafe { put(returned, i32::from(status.is_success())) };
     if requested > 0 {
-        let workspace_bytes = workspace_bytes(Work::Convolution) as usize;
+        let workspace_bytes = scratch.likely as usize;
         // SAFETY: there is room for at least one result.
         unsafe {
             put(
@@ -230,7 +245,8 @@ unsafe fn offer(
 
 /// Functions that list algorithms; the measuring ones also write the output.
 macro_rules! searches {
-    ($($name:ident($($parameter:ident),*) writes [$($output:ident),*] then [$($after:ident),*];)+) => { $(
+    ($($name:ident($($parameter:ident),*) finds $wanted:ident of [$($layout:ident),*]
+        writes [$($output:ident),*] then [$($after:ident),*];)+) => { $(
         #[doc = concat!("`", stringify!($name), "` offers one algorithm.")]
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name(
@@ -238,8 +254,9 @@ macro_rules! searches {
             requested: i32, returned: *mut i32, results: *mut AlgorithmPerformance $(, $after: u64)*
         ) -> CudnnStatus {
             let _ = ($($parameter,)* $($after,)*);
+            let scratch = scratch([$($layout),*], Wanted::$wanted);
             // SAFETY: the caller passes a place for a number and room for `requested` results.
-            let status = unsafe { offer(handle, requested, returned, results) };
+            let status = unsafe { offer(handle, requested, returned, results, scratch) };
             if let Ok(session) = session_of(handle) {
                 session.library_wrote(stringify!($name), &[$($output),*]);
             }
@@ -249,28 +266,30 @@ macro_rules! searches {
 }
 
 searches! {
-    cudnnGetConvolutionForwardAlgorithm_v7(x_layout, w_layout, convolution, y_layout) writes [] then [];
-    cudnnGetConvolutionBackwardDataAlgorithm_v7(w_layout, dy_layout, convolution, dx_layout) writes [] then [];
-    cudnnGetConvolutionBackwardFilterAlgorithm_v7(x_layout, dy_layout, convolution, dw_layout) writes [] then [];
-    cudnnFindConvolutionForwardAlgorithmEx(x_layout, x, w_layout, w, convolution, y_layout, y)
-        writes [y] then [workspace, workspace_bytes];
-    cudnnFindConvolutionBackwardDataAlgorithmEx(w_layout, w, dy_layout, dy, convolution, dx_layout, dx)
-        writes [dx] then [workspace, workspace_bytes];
-    cudnnFindConvolutionBackwardFilterAlgorithmEx(x_layout, x, dy_layout, dy, convolution, dw_layout, dw)
-        writes [dw] then [workspace, workspace_bytes];
+    cudnnGetConvolutionForwardAlgorithm_v7(x_layout, w_layout, convolution, y_layout) finds Output of [x_layout, w_layout, y_layout] writes [] then [];
+    cudnnGetConvolutionBackwardDataAlgorithm_v7(w_layout, dy_layout, convolution, dx_layout) finds Input of [dx_layout, w_layout, dy_layout] writes [] then [];
+    cudnnGetConvolutionBackwardFilterAlgorithm_v7(x_layout, dy_layout, convolution, dw_layout) finds Filter of [x_layout, dw_layout, dy_layout] writes [] then [];
+    cudnnFindConvolutionForwardAlgorithmEx(x_layout, x, w_layout, w, convolution, y_layout, y) finds Output of [x_layout, w_layout, y_layout] writes [y] then [workspace, workspace_bytes];
+    cudnnFindConvolutionBackwardDataAlgorithmEx(w_layout, w, dy_layout, dy, convolution, dx_layout, dx) finds Input of [dx_layout, w_layout, dy_layout] writes [dx] then [workspace, workspace_bytes];
+    cudnnFindConvolutionBackwardFilterAlgorithmEx(x_layout, x, dy_layout, dy, convolution, dw_layout, dw) finds Filter of [x_layout, dw_layout, dy_layout] writes [dw] then [workspace, workspace_bytes];
 }
 
 macro_rules! workspace_sizes {
-    ($($name:ident;)+) => { $(
+    ($($name:ident($first:ident, $second:ident, $third:ident) finds $wanted:ident of [$($layout:ident),*];)+) => { $(
         #[doc = concat!("`", stringify!($name), "`: an estimate.")]
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name(
-            handle: u64, first: u64, second: u64, convolution: u64, third: u64, algorithm: i32, size: *mut usize,
+            handle: u64, $first: u64, $second: u64, convolution: u64, $third: u64, algorithm: i32, size: *mut usize,
         ) -> CudnnStatus {
-            let _ = (first, second, convolution, third, algorithm);
+            let _ = (convolution, algorithm);
+            let scratch = scratch([$($layout),*], Wanted::$wanted);
+            let session = session_of(handle);
+            if let Ok(session) = session {
+                foresee(session, scratch);
+            }
             // SAFETY: the caller passes a place for a size or null.
-            unsafe { put(size, workspace_bytes(Work::Convolution) as usize) };
-            match session_of(handle) {
+            unsafe { put(size, scratch.likely as usize) };
+            match session {
                 Err(error) => error,
                 Ok(_) if size.is_null() => CudnnStatus::NULL_POINTER,
                 Ok(_) => CudnnStatus::SUCCESS,
@@ -280,9 +299,9 @@ macro_rules! workspace_sizes {
 }
 
 workspace_sizes! {
-    cudnnGetConvolutionForwardWorkspaceSize;
-    cudnnGetConvolutionBackwardDataWorkspaceSize;
-    cudnnGetConvolutionBackwardFilterWorkspaceSize;
+    cudnnGetConvolutionForwardWorkspaceSize(x, w, y) finds Output of [x, w, y];
+    cudnnGetConvolutionBackwardDataWorkspaceSize(w, dy, dx) finds Input of [dx, w, dy];
+    cudnnGetConvolutionBackwardFilterWorkspaceSize(x, dy, dw) finds Filter of [x, dw, dy];
 }
 
 operations! {

@@ -1,13 +1,16 @@
 //! Attributes that cuDNN answers rather than keeps: which engines run a graph and what they need.
 //!
-//! Every graph has one engine, without knobs or notes. A note would make PyTorch drop the engine when it must be
-//! deterministic or must not use TF32, and then no engine would be left.
+//! A convolution has three engines, which differ in their scratch memory alone; every other graph has one. None has
+//! knobs or notes. A note would make PyTorch drop the engine when it must be deterministic or must not use TF32, and
+//! then no engine would be left.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::backend::{Node, Value};
-use super::workspace::{Work, workspace_bytes};
+use super::workspace::{Engine, plan_scratch};
+use crate::libraries::estimate::{Scratch, foresee};
+use crate::session::session;
 
 /// Kinds of descriptors.
 pub(super) mod kind {
@@ -74,11 +77,20 @@ pub(super) fn answer(node: &Node, attribute: i32) -> Option<Value> {
         (kind::HEURISTICS, attribute::HEURISTICS_RESULTS) => Some(Value::Nodes(
             node.nodes(attribute::HEURISTICS_GRAPH)
                 .iter()
-                .map(|graph| Arc::new(configuration(graph)))
+                .flat_map(|graph| {
+                    let numbers = 0..engine_count(graph);
+                    numbers.map(|number| Arc::new(configuration(graph, number)))
+                })
                 .collect(),
         )),
         (kind::ENGINE_CONFIG, attribute::CONFIG_WORKSPACE)
-        | (kind::PLAN, attribute::PLAN_WORKSPACE) => Some(int64(workspace_bytes(work(node)))),
+        | (kind::PLAN, attribute::PLAN_WORKSPACE) => {
+            let scratch = scratch(node);
+            if let Some(session) = session() {
+                foresee(session, scratch);
+            }
+            Some(int64(scratch.likely))
+        }
         (kind::ENGINE_CONFIG, attribute::CONFIG_SHARED_MEMORY) => Some(Value::Bytes {
             of: of::INT32,
             bytes: 0i32.to_ne_bytes().to_vec(),
@@ -89,7 +101,7 @@ pub(super) fn answer(node: &Node, attribute: i32) -> Option<Value> {
             Some(Value::Nodes(Vec::new()))
         }
         (kind::PLAN, attribute::PLAN_INTERMEDIATES) => Some(none_of(of::INT64)),
-        (kind::GRAPH, attribute::GRAPH_ENGINE_COUNT) => Some(int64(1)),
+        (kind::GRAPH, attribute::GRAPH_ENGINE_COUNT) => Some(int64(engine_count(node))),
         (kind::ENGINE, attribute::ENGINE_KNOBS | attribute::ENGINE_LAYOUTS) => {
             Some(Value::Nodes(Vec::new()))
         }
@@ -103,14 +115,27 @@ pub(super) fn answer(node: &Node, attribute: i32) -> Option<Value> {
     }
 }
 
-/// The one configuration of the one engine of a graph.
-fn configuration(graph: &Arc<Node>) -> Node {
+/// How many engines run a graph.
+fn engine_count(graph: &Node) -> u64 {
+    let operations = graph.nodes(attribute::GRAPH_OPERATIONS);
+    if operations
+        .iter()
+        .any(|operation| kind::CONVOLUTION_OPERATIONS.contains(&operation.kind))
+    {
+        Engine::ALL.len() as u64
+    } else {
+        1
+    }
+}
+
+/// The one configuration of an engine of a graph.
+fn configuration(graph: &Arc<Node>, number: u64) -> Node {
     let engine = Node {
         kind: kind::ENGINE,
         finalized: true,
         attributes: HashMap::from([
             (attribute::ENGINE_GRAPH, Value::Nodes(vec![graph.clone()])),
-            (attribute::ENGINE_INDEX, int64(0)),
+            (attribute::ENGINE_INDEX, int64(number)),
         ]),
     };
     Node {
@@ -123,27 +148,26 @@ fn configuration(graph: &Arc<Node>) -> Node {
     }
 }
 
-/// The operations of a plan or of an engine configuration.
-pub(super) fn operations(node: &Node) -> &[Arc<Node>] {
+fn engine(node: &Node) -> Option<&Node> {
     let first = |node, attribute| Node::nodes(node, attribute).first().map(AsRef::as_ref);
     let configuration = if node.kind == kind::PLAN {
         first(node, attribute::PLAN_CONFIG)
     } else {
         Some(node)
     };
-    configuration
-        .and_then(|configuration| first(configuration, attribute::CONFIG_ENGINE))
-        .and_then(|engine| first(engine, attribute::ENGINE_GRAPH))
+    first(configuration?, attribute::CONFIG_ENGINE)
+}
+
+/// The operations of a plan or of an engine configuration.
+pub(super) fn operations(node: &Node) -> &[Arc<Node>] {
+    engine(node)
+        .and_then(|engine| engine.nodes(attribute::ENGINE_GRAPH).first())
         .map_or(&[], |graph| graph.nodes(attribute::GRAPH_OPERATIONS))
 }
 
-fn work(node: &Node) -> Work {
-    let convolves = operations(node)
-        .iter()
-        .any(|operation| kind::CONVOLUTION_OPERATIONS.contains(&operation.kind));
-    if convolves {
-        Work::Convolution
-    } else {
-        Work::Other
-    }
+/// The scratch memory of a plan or of an engine configuration.
+pub(super) fn scratch(node: &Node) -> Scratch {
+    let number =
+        engine(node).and_then(|engine| engine.numbers(attribute::ENGINE_INDEX).first().copied());
+    plan_scratch(operations(node), number.unwrap_or(0))
 }

@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use super::CudnnStatus;
 use super::backend::{Node, node};
-use super::engines::{kind, operations};
+use super::engines::{kind, operations, scratch};
 use super::handle::session_of;
+use crate::libraries::estimate::in_use;
 
 /// Attributes of operations that are the tensors they write.
 ///
@@ -57,17 +58,29 @@ const PACK_IDS: i32 = 1000;
 const PACK_POINTERS: i32 = 1001;
 const PACK_WORKSPACE: i32 = 1003;
 
+/// The tensors that an operation writes.
+fn outputs_of(operation: &Node) -> impl Iterator<Item = &Arc<Node>> {
+    WRITTEN
+        .iter()
+        .cloned()
+        .flatten()
+        .flat_map(|attribute| operation.nodes(attribute))
+}
+
+/// The tensors that operations write.
+pub(super) fn outputs(operations: &[Arc<Node>]) -> Vec<&Arc<Node>> {
+    operations
+        .iter()
+        .flat_map(|operation| outputs_of(operation))
+        .collect()
+}
+
 /// Identifiers of the tensors that operations write; `None` when one of them is not known well enough.
 fn written(operations: &[Arc<Node>]) -> Option<HashSet<u64>> {
     let mut ids = HashSet::new();
     for operation in operations {
-        let outputs = WRITTEN
-            .iter()
-            .cloned()
-            .flatten()
-            .flat_map(|attribute| operation.nodes(attribute));
         let before = ids.len();
-        ids.extend(outputs.flat_map(|tensor| tensor.numbers(TENSOR_ID)));
+        ids.extend(outputs_of(operation).flat_map(|tensor| tensor.numbers(TENSOR_ID)));
         if ids.len() == before {
             return None;
         }
@@ -95,6 +108,7 @@ pub extern "C" fn cudnnBackendExecute(handle: u64, plan: u64, pack: u64) -> Cudn
     for address in pack.numbers(PACK_WORKSPACE) {
         session.workspace(address);
     }
+    in_use(session, scratch(&plan));
     let ids = written(operations(&plan));
     let outputs: Vec<u64> = pack
         .numbers(PACK_IDS)

@@ -1,5 +1,4 @@
-//! cuDNN: descriptors that keep what is set, graphs that are all supported by one engine, and operations that are not
-//! carried out.
+//! cuDNN: descriptors that keep what is set, graphs that are all supported, and operations that are not carried out.
 //!
 //! Memory depends on three things only: the scratch sizes that cuDNN asks for, which are estimates and each in one
 //! named function with its reason; the layout of recurrent weights, which is exact; and which memory an operation
@@ -91,7 +90,12 @@ mod tests {
     #[test]
     fn a_convolution_finds_an_engine_and_spoils_its_output() {
         let [x, y, scratch] = [64, 64, 64].map(known_block);
-        let tensor = |id| descriptor(17, &[(906, 3, &[id])]);
+        let tensor = |id| {
+            let (dimensions, strides) = ([1, 2, 4, 4], [32, 16, 4, 1]);
+            let shape: [(i32, i32, &[u64]); 3] =
+                [(906, 3, &[id]), (902, 3, &dimensions), (903, 3, &strides)];
+            descriptor(17, &shape)
+        };
         let operation = descriptor(
             10,
             &[
@@ -102,7 +106,7 @@ mod tests {
         );
         let graph = descriptor(15, &[(801, 15, &[operation])]);
         let heuristics = descriptor(4, &[(201, 15, &[graph])]);
-        assert_eq!(get(heuristics, 202, 15, &mut []), (CudnnStatus::SUCCESS, 1));
+        assert_eq!(get(heuristics, 202, 15, &mut []), (CudnnStatus::SUCCESS, 3));
         let mut found = [descriptor(3, &[])];
         assert_eq!(
             get(heuristics, 202, 15, &mut found),
@@ -115,10 +119,8 @@ mod tests {
         }
         let mut size = [u64::MAX];
         assert_eq!(get(plan, 402, 3, &mut size), (CudnnStatus::SUCCESS, 1));
-        assert_eq!(
-            size,
-            [workspace::workspace_bytes(workspace::Work::Convolution)]
-        );
+        // Three tensors of 32 numbers in single precision, in another layout.
+        assert_eq!(size, [3 * 32 * 4]);
 
         let pack = descriptor(
             16,

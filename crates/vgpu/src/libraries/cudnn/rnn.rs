@@ -5,7 +5,7 @@ use super::handle::session_of;
 use super::object::{change, look};
 use super::rnn_layout::{Network, Piece};
 use super::tensor::{Tensor, element_bytes};
-use crate::libraries::estimate::assume;
+use crate::libraries::estimate::{Scratch, assume, foresee};
 use crate::status::put;
 
 /// A network as it was set.
@@ -155,9 +155,20 @@ pub unsafe extern "C" fn cudnnGetRNNTempSpaceSizes(
     });
     assume(
         "the scratch and reserve memory of recurrent networks",
-        "it is counted from the gates and states of the cells",
+        "it is counted from the gates and states of the cells, and may be half or twice as much",
     );
     let [scratch, kept] = sizes.unwrap_or_default();
+    if let Ok(session) = session_of(handle) {
+        let likely = scratch + kept;
+        foresee(
+            session,
+            Scratch {
+                low: likely / 2,
+                likely,
+                high: likely * 2,
+            },
+        );
+    }
     // SAFETY: the caller passes places for sizes or null.
     unsafe {
         put(workspace, scratch as usize);

@@ -2,6 +2,7 @@
 
 use super::CudnnStatus;
 use super::object::{change, integers, look, put_integers};
+use super::workspace::Operand;
 use crate::status::put;
 
 /// Layout of a tensor.
@@ -33,6 +34,24 @@ struct Filter {
     data_type: i32,
     format: i32,
     dimensions: Vec<i32>,
+}
+
+/// The sizes of a tensor or filter, for estimates; none where there is no such descriptor.
+pub(super) fn operand(layout: u64) -> Operand {
+    let wide = |numbers: &[i32]| numbers.iter().copied().map(i64::from).collect::<Vec<i64>>();
+    let tensor = look(layout, |tensor: &mut Tensor| {
+        Operand::new(
+            tensor.data_type,
+            &wide(&tensor.dimensions),
+            &wide(&tensor.strides),
+        )
+    });
+    let filter = |_| {
+        look(layout, |filter: &mut Filter| {
+            Operand::new(filter.data_type, &wide(&filter.dimensions), &[])
+        })
+    };
+    tensor.or_else(filter).unwrap_or_default()
 }
 
 object!(

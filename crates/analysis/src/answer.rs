@@ -12,6 +12,7 @@ use crate::verdict::{Answer, Device, Oom, Peak, Reason, ReasonKind};
 const LEAST_HEADROOM: u64 = 50;
 /// Growth that leaves room for this many steps is of no concern.
 const STEPS_OF_A_RUN: u64 = 10_000;
+const EPOCHS_OF_A_RUN: u64 = 1_000;
 
 /// What the answer depends on.
 pub(crate) struct Evidence<'a> {
@@ -22,6 +23,7 @@ pub(crate) struct Evidence<'a> {
     pub(crate) peak: &'a Peak,
     pub(crate) oom: Option<&'a Oom>,
     pub(crate) growth: Bytes,
+    pub(crate) epoch_growth: Bytes,
 }
 
 impl Evidence<'_> {
@@ -54,6 +56,10 @@ impl Evidence<'_> {
                 vec![reason(ReasonKind::AboveCard, text)],
             );
         }
+        let headroom = room.saturating_sub(process.likely);
+        if let Some(reason) = self.full_before_the_end_of_a_loop(headroom) {
+            return (Answer::DoesNotFit, vec![reason]);
+        }
         let undecided = self.undecided();
         if !undecided.is_empty() {
             return (Answer::Unknown, undecided);
@@ -66,7 +72,7 @@ impl Evidence<'_> {
             );
             tight.push(reason(ReasonKind::UpperEndAboveCard, text));
         }
-        let left = room.saturating_sub(process.likely);
+        let left = headroom;
         if left < Bytes::new(self.device.total_bytes.get() / LEAST_HEADROOM) {
             let text = format!("only {left} of the card are left");
             tight.push(reason(ReasonKind::LittleHeadroom, text));
@@ -80,15 +86,38 @@ impl Evidence<'_> {
         (answer, tight)
     }
 
+    /// A loop without training steps that kept more with every batch and was ended early: its end is known by its length.
+    fn full_before_the_end_of_a_loop(&self, left: Bytes) -> Option<Reason> {
+        let cuts = self.timeline.notes.iter().filter(|note| note.kind == "cut");
+        cuts.filter_map(|cut| {
+            let growth = cut.number("growth").filter(|growth| *growth > 0)?;
+            let rest = cut.number("of")?.saturating_sub(cut.number("batches")?);
+            let more = Bytes::new(growth.saturating_mul(rest));
+            (more > left).then(|| {
+                let text = format!(
+                    "each batch of a loop without training keeps {} more than the one before, {rest} more batches would keep {more}, and {left} are left",
+                    Bytes::new(growth)
+                );
+                reason(ReasonKind::Growing, text)
+            })
+        })
+        .next()
+    }
+
     /// Growth that would fill the card while a run of ordinary length lasts.
     fn full_soon(&self, left: Bytes) -> Option<Reason> {
-        let steps = left.get().checked_div(self.growth.get())?;
-        (steps < STEPS_OF_A_RUN).then(|| {
-            let text = format!(
-                "each step holds {} more than the one before, and the card is full after about {steps} more",
-                self.growth
-            );
-            reason(ReasonKind::Growing, text)
+        let kinds = [
+            ("step", self.growth, STEPS_OF_A_RUN),
+            ("epoch", self.epoch_growth, EPOCHS_OF_A_RUN),
+        ];
+        kinds.into_iter().find_map(|(what, growth, most)| {
+            let times = left.get().checked_div(growth.get())?;
+            (times < most).then(|| {
+                let text = format!(
+                    "each {what} holds {growth} more than the one before, and the card is full after about {times} more"
+                );
+                reason(ReasonKind::Growing, text)
+            })
         })
     }
 

@@ -8,7 +8,7 @@ use thiserror::Error;
 use crate::answer::Evidence;
 use crate::assumptions::assumptions;
 use crate::circumstances::Circumstances;
-use crate::growth::{Steps, growth_per_step};
+use crate::growth::{Steps, growth_per_epoch, growth_per_step};
 use crate::holding::{Holding, Moments};
 use crate::levels::Levels;
 use crate::oom::last_oom;
@@ -81,7 +81,9 @@ impl Verdict {
             peaks: &step_peaks,
             levels: &levels.at_step_ends,
         };
-        let growth = growth_per_step(&steps, &timeline.steps_at_cuts());
+        let ends = timeline.steps_at_cuts();
+        let growth = growth_per_step(&steps, &ends);
+        let epoch_growth = growth_per_epoch(&steps, &ends);
 
         let (verdict, reasons) = Evidence {
             timeline: &timeline,
@@ -91,6 +93,7 @@ impl Verdict {
             peak: &peak,
             oom: oom.as_ref(),
             growth,
+            epoch_growth,
         }
         .answer();
         Ok(Self {

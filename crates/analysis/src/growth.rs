@@ -30,6 +30,14 @@ pub(crate) fn growth_per_step(steps: &Steps<'_>, ends: &[usize]) -> Bytes {
     Bytes::new(growths.max().unwrap_or(0))
 }
 
+/// By how much each loop over the data holds more at its end than the one before, after so many steps as `ends` says;
+/// zero when it cannot be told.
+pub(crate) fn growth_per_epoch(steps: &Steps<'_>, ends: &[usize]) -> Bytes {
+    let last_of = |end: &usize| steps.levels.get(end.checked_sub(1)?).copied();
+    let levels: Vec<u64> = ends.iter().filter_map(last_of).collect();
+    Bytes::new(steady_rise(&levels).unwrap_or(0))
+}
+
 /// The median of the last differences, if all are rises. The first step makes what later steps find, so it is left out.
 fn steady_rise(levels: &[u64]) -> Option<u64> {
     let later = levels.get(1..)?;
@@ -63,6 +71,19 @@ mod tests {
         check(&[50, 90, 92, 91, 96], &[20, 40, 42, 44, 46], 0);
         check(&[50, 90, 92, 94, 96], &[20, 40, 40, 40, 40], 0);
         check(&[50, 90, 92, 94, 99], &[20, 40, 43, 46, 49], 2);
+    }
+
+    #[test]
+    fn epochs_grow_when_each_ends_higher() {
+        let check = |levels: &[u64], ends: &[usize], expected| {
+            let found = growth_per_epoch(&Steps { peaks: &[], levels }, ends);
+            assert_eq!(found, Bytes::new(expected), "{levels:?} {ends:?}");
+        };
+        let levels = &[9, 9, 12, 12, 15, 15, 18, 18, 21, 21];
+        check(levels, &[2, 4, 6, 8, 10], 3);
+        check(levels, &[2, 4, 6, 8], 0);
+        check(&[9; 10], &[2, 4, 6, 8, 10], 0);
+        check(levels, &[0, 99], 0);
     }
 
     #[test]

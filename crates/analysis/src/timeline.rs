@@ -115,7 +115,9 @@ impl Timeline {
 
     /// How many steps had ended whenever a loop over training data was ended early.
     pub(crate) fn steps_at_cuts(&self) -> Vec<usize> {
-        let cuts = self.notes.iter().filter(|note| note.kind == "cut");
+        let trains = |note: &&Note| note.fields.get("training") == Some(&true.into());
+        let notes = self.notes.iter().filter(|note| note.kind == "cut");
+        let cuts = notes.filter(trains);
         cuts.map(|note| self.steps.partition_point(|step| step.at < note.at))
             .collect()
     }

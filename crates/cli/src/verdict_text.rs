@@ -32,6 +32,7 @@ const HARMLESS: &[&str] = &[
     "rest_not_run",
     "loops_cut",
     "largest_batch_run",
+    "epochs_skipped",
     "allocation_not_recorded",
     "release_not_recorded",
 ];

@@ -355,6 +355,11 @@ fn answers_by_how_the_run_ended() {
         ..killed(TRAINS)
     };
     let steady = format!(r#"{TRAINS}; note {{"kind":"stop","reason":"steady"}}"#);
+    let keeps = |growth: u64| {
+        format!(r#"{TRAINS}; note {{"kind":"cut","batches":10,"of":20,"growth":{growth}}}"#)
+    };
+    check_answer(&script(&keeps(1 << 40)), (DoesNotFit, &[R::Growing], 10));
+    check_answer(&script(&keeps(1)), (Fits, &[], 0));
     check_answer(&failed(TRAINS), (Unknown, &[R::ScriptFailed], 3));
     check_answer(&failed(&steady), (Fits, &[], 0));
     check_answer(

@@ -3,7 +3,8 @@
 The later a memory error comes the dearer it is, so once training has shown its peak its loop is cut short and the
 script itself goes on to evaluation, saving and the next epoch. A loop that cannot be cut runs on for as long again as
 training took; then the run is ended from inside. Ranks of one job must decide alike, or one waits for another for
-good, so every decision passes through `agree`.
+good, so what they decide together passes through `agree`: twice at the end of every step, and after the rest of the
+data was looked at. In a loop without training steps, which may run on one rank alone, none waits for another.
 """
 
 from __future__ import annotations
@@ -20,8 +21,15 @@ RENEWALS = 8
 MARGIN = 3.0
 
 
-def alone(wanted: bool) -> bool:
+# Where agreement is asked for.
+STEP = "step"
+DATA = "data"
+ALONE = "alone"
+
+
+def alone(point: str, wanted: bool) -> bool:
     """The agreement of a process that has nobody to ask."""
+    del point
     return wanted
 
 
@@ -44,18 +52,15 @@ class Course:
         self._step = 0
         # Why the peak of training is known; None while it is not.
         self.reason: Optional[str] = None
-        # The same for the current pass over the data.
+        # The same for the loop over data that the last step was in.
         self.pass_reason: Optional[str] = None
-        # Whether all ranks want what this one wants; called at the same points of the script in each of them.
-        self.agree: Callable[[bool], bool] = alone
+        # Whether all ranks want what this one wants. Every rank asks equally often at `STEP` and at `DATA`; at `ALONE`
+        # it may be the only one.
+        self.agree: Callable[[str, bool], bool] = alone
 
     @property
     def settled(self) -> bool:
         return self.reason is not None
-
-    def pass_begins(self) -> None:
-        """A loop over training data begins."""
-        self.pass_reason = None
 
     def step_ended(self, *, step: int, reason: Optional[str]) -> None:
         """A step ended; `reason` says why its peak is known."""
@@ -63,16 +68,17 @@ class Course:
         self._step = step
         if self._began is None:
             self._began = now
+        if not self.agree(STEP, reason is not None):
+            reason = None
         self.pass_reason = reason
         if reason == "steps":
             self.reason = reason
-            if self.agree(True):
-                self._stop(reason, step)
+            self._stop(reason, step)
             return
         if reason is not None and self.reason is None:
             self.reason = reason
             self._wait(now)
-        self.look()
+        self.look(STEP)
 
     def news(self) -> None:
         """Something came that had not been seen before."""
@@ -80,11 +86,9 @@ class Course:
             self._renewals += 1
             self._wait(self._clock())
 
-    def look(self) -> None:
+    def look(self, point: str) -> None:
         """Ends the run when it has waited long enough."""
-        if self.reason is None:
-            return
-        if self.agree(self._expired()):
+        if self.agree(point, self.reason is not None and self._expired()) and self.reason is not None:
             self._stop(self.reason, self._step)
 
     def out_of_time(self) -> None:

@@ -11,14 +11,15 @@ import functools
 import sys
 import time
 import weakref
-from typing import Any, Callable, Dict, List, Optional
+from typing import Any, Callable, Dict, List, Optional, Set
 
-from .batches import Size, size
+from .batches import size
 from .consumers import takes_an_end
-from .course import Course
+from .course import ALONE, DATA, Course
 from .device import Device
 from .names import ALLOCATED, EVENTS, KERNELS, STEP_PEAK_ALLOCATED, STEP_PEAK_RESERVED
-from .ragged import Walk, walk
+from .passes import Pass
+from .ragged import walk
 from .steady import BLOCK, Steady
 from .steps import Steps
 
@@ -26,57 +27,14 @@ from .steps import Steps
 _LEAST_BATCHES = (3, 2)
 # Growth that adds up to less than this over the rest of the data is of no concern: one small segment.
 _NEGLIGIBLE = 2 << 20
+# Growth needs as many to be seen; where it was seen once, it is looked for again.
+_GROWING_BATCHES = 4
 # A loop that keeps more with every batch is worth running for this long, because its last batch is its highest.
 _GROWING_SECONDS = 60.0
 # Before training a script may collect what it trains on, so such a loop is cut only when it is long.
 _COLLECTING_SECONDS = 10.0
 _COLLECTING_BATCHES = 8
 _PASS = "_oomproof_pass"
-
-
-class Pass:
-    """One loop over a loader."""
-
-    def __init__(self, *, earlier: int, length: Optional[int], began: float) -> None:
-        self.earlier = earlier
-        self.length = length
-        self.began = began
-        self.yielded = 0
-        self.over = False
-        self.cuttable = True
-        self.walked = False
-        self.sizes: Dict[Size, int] = {}
-        self.found: Optional[Walk] = None
-        self.fed: List[Any] = []
-        self.times_fed = 0
-        # Steps and work on the device, when the last batch was given.
-        self.steps_at_start = 0
-        self.backwards_at_start = 0
-        self.steps = 0
-        self.work = 0
-        self.active = False
-        self.peaks: List[int] = []
-        self.reserved: List[int] = []
-        self.levels: List[int] = []
-
-    @property
-    def ragged(self) -> bool:
-        """The batches differ; a smaller last one is no difference."""
-        if len(self.sizes) < 2:
-            return False
-        last_is_smaller = len(self.sizes) == 2 and self.yielded == self.length
-        return not last_is_smaller
-
-    @property
-    def growth(self) -> int:
-        """By how much each batch leaves more than the one before."""
-        recent = self.levels[-3:]
-        rises = [later - earlier for earlier, later in zip(recent, recent[1:])]
-        return min(rises) if len(rises) == 2 and min(rises) > 0 else 0
-
-    @property
-    def rest(self) -> Optional[int]:
-        return None if self.length is None else max(0, self.length - self.yielded)
 
 
 class Loaders:
@@ -101,8 +59,18 @@ class Loaders:
         self._off = False
         self._seen: Dict[int, int] = {}
         self._watches: Dict[int, Any] = {}
+        self._grew: Set[int] = set()
+        # The last loop that could not be cut had no training steps.
+        self._cuttable = True
+        # Loops with training steps that were cut.
+        self.training_cuts = 0
         self._ragged: List[Pass] = []
         self._module: Optional[Any] = None
+
+    @property
+    def ending(self) -> bool:
+        """Whether training has shown its peak in the current loop over data."""
+        return self._cuttable and self._course.settled and self._course.pass_reason is not None
 
     def step_aside(self) -> None:
         """For good: in a worker the script's loops over data are not ours."""
@@ -113,62 +81,111 @@ class Loaders:
         self._module = module
         loader, base = module.DataLoader, module._BaseDataLoaderIter
         loader.__iter__ = self._wrap_iter(loader.__iter__)
+        loader._get_iterator = self._wrap_maker(loader._get_iterator)
+        self._watch_subclasses(loader)
         base.__next__ = self._wrap_next(base.__next__)
 
-    def _wrap_iter(self, function: Any) -> Any:
+    def _wrap_maker(self, function: Any) -> Any:
+        """`DataLoader._get_iterator`, below which every iterator is made."""
+
         @functools.wraps(function)
-        def __iter__(loader: Any) -> Any:
+        def wrapped(loader: Any) -> Any:
             iterator = function(loader)
-            if not self._off:
-                setattr(iterator, _PASS, self._begin(loader, iterator))
+            self._mark(loader, iterator)
             return iterator
 
-        return __iter__
+        return wrapped
+
+    def _wrap_iter(self, function: Any) -> Any:
+        """`DataLoader.__iter__`, which gives an iterator with workers a second time."""
+
+        @functools.wraps(function)
+        def wrapped(loader: Any) -> Any:
+            iterator = function(loader)
+            current = getattr(iterator, "__dict__", {}).get(_PASS)
+            if current is not None and (current.over or current.yielded):
+                self._mark(loader, iterator)
+            return iterator
+
+        return wrapped
+
+    def _wrap_own(self, function: Any) -> Any:
+        """`__iter__` of a loader that has its own, such as one whose data never ends."""
+
+        @functools.wraps(function)
+        def wrapped(loader: Any) -> Any:
+            iterator = function(loader)
+            if self._off or _PASS in getattr(iterator, "__dict__", {}):
+                return iterator
+            current = self._begin(loader, earlier=self._count(loader), length=_own_length(loader))
+            return _Loop(self._next, iterator, current)
+
+        return wrapped
+
+    def _watch_subclasses(self, loader: Any) -> None:
+        wrap = self._wrap_own
+
+        def wrapped(cls: Any, /, **kwargs: Any) -> None:
+            super(loader, cls).__init_subclass__(**kwargs)
+            own = cls.__dict__.get("__iter__")
+            if own is not None:
+                cls.__iter__ = wrap(own)
+
+        loader.__init_subclass__ = classmethod(wrapped)
+
+    def _mark(self, loader: Any, iterator: Any) -> None:
+        if self._off or not hasattr(iterator, "__dict__"):
+            return
+        data = _watchable(getattr(loader, "dataset", None)) or loader
+        setattr(iterator, _PASS, self._begin(loader, earlier=self._count(data), length=_length(iterator)))
 
     def _wrap_next(self, function: Any) -> Any:
         @functools.wraps(function)
-        def __next__(iterator: Any) -> Any:
+        def wrapped(iterator: Any) -> Any:
             current: Optional[Pass] = iterator.__dict__.get(_PASS)
             if current is None or self._off:
                 return function(iterator)
-            if self._ends(current, iterator, sys._getframe(1)):
-                current.over = True
-                raise StopIteration
-            try:
-                batch = self._feed(current) if current.fed else function(iterator)
-            except StopIteration:
-                current.over = True
-                raise
-            self._given(current, batch)
-            return batch
+            return self._next(function, iterator, current, sys._getframe(1))
 
-        return __next__
+        return wrapped
+
+    def _next(self, function: Any, iterator: Any, current: Pass, consumer: Any) -> Any:
+        if self._ends(current, iterator, consumer):
+            current.over = True
+            raise StopIteration
+        try:
+            batch = self._feed(current) if current.fed else function(iterator)
+        except StopIteration:
+            current.over = True
+            raise
+        self._given(current, batch)
+        return batch
 
     @staticmethod
     def _feed(current: Pass) -> Any:
         current.times_fed += 1
         return current.fed.pop(0)
 
-    def _begin(self, loader: Any, iterator: Any) -> Pass:
-        current = Pass(earlier=self._count(loader), length=_length(iterator), began=self._clock())
+    def _begin(self, loader: Any, *, earlier: int, length: Optional[int]) -> Pass:
+        current = Pass(earlier=earlier, length=length, began=self._clock())
+        current.key = id(_watchable(getattr(loader, "dataset", None)) or loader)
         current.steps_at_start = current.steps = self._steps.count
         current.backwards_at_start = self._steps.backwards
-        self._steady.pass_begins()
-        self._course.pass_begins()
         current.work = self._work()
-        if current.earlier == 0:
+        self._steady.pass_begins()
+        if earlier == 0:
             self._course.news()
         return current
 
-    def _count(self, loader: Any) -> int:
+    def _count(self, owner: Any) -> int:
         """How many loops there were over the same data."""
-        owner = _watchable(getattr(loader, "dataset", None)) or loader
         key = id(owner)
         if key not in self._watches:
 
             def forget(_: Any) -> None:
                 self._seen.pop(key, None)
                 self._watches.pop(key, None)
+                self._grew.discard(key)
 
             self._watches[key] = weakref.ref(owner, forget)
         count = self._seen.get(key, 0)
@@ -185,6 +202,8 @@ class Loaders:
         except Exception:  # noqa: BLE001 - a batch that cannot be looked at is given all the same
             return
         current.sizes[found] = current.sizes.get(found, 0) + 1
+        if not current.walked and not found.on_device:
+            current.last = batch
         if current.ragged and self._trains(current):
             self._steady.ragged = True
             if current not in self._ragged:
@@ -206,26 +225,26 @@ class Loaders:
             current.peaks.append(self._device.counter(STEP_PEAK_ALLOCATED))
             current.reserved.append(self._device.counter(STEP_PEAK_RESERVED))
             current.levels.append(self._device.counter(ALLOCATED))
-        self._course.look()
-        if current.fed or current.yielded == 0:
+        if not self._trains(current):
+            self._course.look(ALONE)
+        if current.fed or current.yielded == 0 or not self._wants(current, stepped=stepped, worked=worked):
             return False
-        wanted = self._wants(current, stepped=stepped, worked=worked)
-        if wanted and current.cuttable and not takes_an_end(consumer):
+        if current.cuttable and not takes_an_end(consumer):
             current.cuttable = False
-        if not self._course.agree(wanted and current.cuttable):
+            self._cuttable = not self._trains(current)
+        if not current.cuttable:
             return False
         if not current.walked:
             current.walked = True
-            if current.earlier == 0:
-                self._look_further(current, iterator)
-                if current.fed:
-                    return False
+            self._look_further(current, iterator)
+            if current.fed:
+                return False
         self._cut(current, iterator)
         return True
 
     def _wants(self, current: Pass, *, stepped: bool, worked: bool) -> bool:
         if self._trains(current):
-            return stepped and self._course.settled and self._course.pass_reason is not None
+            return stepped and self.ending
         return worked and self._shown(current)
 
     def _shown(self, current: Pass) -> bool:
@@ -234,30 +253,41 @@ class Loaders:
         took = self._clock() - current.began
         if not self._steps.count and (len(peaks) < _COLLECTING_BATCHES or took < _COLLECTING_SECONDS):
             return False
-        if len(peaks) < _LEAST_BATCHES[min(current.earlier, len(_LEAST_BATCHES) - 1)]:
+        least = _LEAST_BATCHES[min(current.earlier, len(_LEAST_BATCHES) - 1)]
+        if len(peaks) < (_GROWING_BATCHES if current.key in self._grew else least):
             return False
         if self._grows(current):
+            self._grew.add(current.key)
             return took > _GROWING_SECONDS
-        return peaks[-1] < peaks[-2] + BLOCK and reserved[-1] <= reserved[-2]
+        return peaks[-1] < peaks[-2] + current.growth + BLOCK and reserved[-1] <= reserved[-2]
 
     def _grows(self, current: Pass) -> bool:
         growth, rest = current.growth, current.rest
+        if growth and current.key in self._grew:
+            return True
         return growth * (1024 if rest is None else rest) > _NEGLIGIBLE
 
     def _look_further(self, current: Pass, iterator: Any) -> None:
         """Finds the largest batches of the rest of the data, to be given before the end."""
-        found = walk(iterator, self._module, seen=current.sizes, clock=self._clock)
-        current.found = found
-        if found is None:
-            return
+        if current.earlier == 0 and hasattr(iterator, "_sampler_iter"):
+            current.found = walk(iterator, self._module, seen=current.sizes, clock=self._clock)
         times = 1
         done = self._steps.count - current.steps_at_start
         if done > 0:
             times = max(1, round(current.yielded / done))
-        current.fed = [batch for batch in found.batches for _ in range(times)]
+        batches = [] if current.found is None else current.found.batches
+        current.fed = [batch for batch in batches for _ in range(times)]
+        if self._trains(current):
+            most = 0
+            while not self._course.agree(DATA, len(current.fed) <= most):
+                most += 1
+            # Another rank has larger batches to run, and all run equally many.
+            current.fed += [current.last] * (most - len(current.fed))
+        current.last = None
 
     def _cut(self, current: Pass, iterator: Any) -> None:
         trains = self._trains(current)
+        self.training_cuts += trains
         self._device.note(
             kind="cut",
             where=self._place(),
@@ -265,11 +295,10 @@ class Loaders:
             of=current.length,
             reason=self._course.pass_reason if trains else "steady",
             training=trains,
+            growth=current.growth if not trains and self._grows(current) else 0,
             step=self._steps.count,
         )
         self._tell_sizes(current)
-        if not trains and self._grows(current):
-            self._tell_growth(current)
         shut_down = getattr(iterator, "_shutdown_workers", None)
         if shut_down is not None and not getattr(iterator, "_persistent_workers", False):
             shut_down()
@@ -293,21 +322,38 @@ class Loaders:
         else:
             kind = "ragged_batches"
             rest = "the others were not looked at" if left is None else f"{left} were not looked at"
+        seen = f"the largest of {looked} that were seen, {largest.words()}, was run, and {rest}"
         self._device.note(
             kind="assumption",
             assumption=kind,
-            text=f"batches differ in size; the largest of {looked} that were seen, {largest.words()}, was run, and {rest}",
+            text=f"batches differ in size; {seen}",
             where=self._place(),
         )
 
-    def _tell_growth(self, current: Pass) -> None:
-        rest = "the rest of the data" if current.rest is None else f"{current.rest} more batches"
-        self._device.note(
-            kind="assumption",
-            assumption="evaluation_grows",
-            text=f"each batch of the loop left {current.growth} bytes more than the one before, and {rest} were not run",
-            where=self._place(),
-        )
+
+class _Loop:
+    """An iterator of a loader's own making, in all but its end."""
+
+    def __init__(self, give: Any, iterator: Any, current: Pass) -> None:
+        self._give = give
+        self._iterator = iterator
+        self._current = current
+
+    def __iter__(self) -> Any:
+        return self
+
+    def __next__(self) -> Any:
+        return self._give(next, self._iterator, self._current, sys._getframe(1))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._iterator, name)
+
+
+def _own_length(loader: Any) -> Optional[int]:
+    try:
+        return len(loader)
+    except Exception:  # noqa: BLE001 - loaders may have no length
+        return None
 
 
 def _length(iterator: Any) -> Optional[int]:

@@ -19,6 +19,7 @@ from .course import Course
 from .device import Device, DeviceError
 from .exits import Exits
 from .frames import Frames
+from .frameworks import Frameworks
 from .importhook import ImportHook
 from .libraries import StandIns
 from .loaders import Loaders
@@ -123,6 +124,7 @@ class Agent:
         self._watch_optimizers()
         if not self._settings.get("full", False) and self._settings.get("steps") is None:
             self.imports.when_loaded("torch.utils.data.dataloader", self.loaders.watch)
+            Frameworks(self.loaders, self.device.note).watch(self.imports)
         if self._settings.get("labels", True):
             self._watch_labels(torch)
         else:

@@ -49,7 +49,7 @@ class Steady:
         if self._limit is not None:
             return "steps" if count >= self._limit else None
         inside = count - self._pass_began
-        if self._pass_began and inside >= min(2, max(1, 4 - self._passes)) and self._nothing_new():
+        if self._pass_began and inside >= (2 if self._passes == 1 else 1) and self._nothing_new():
             return "steady"
         if inside < LEAST_STEPS or max(self.allocated) == 0:
             return None
@@ -86,10 +86,9 @@ class Steady:
 
     def _nothing_new(self) -> bool:
         before = self._pass_began
-        return (
-            max(self.allocated[before:]) < max(self.allocated[:before]) + BLOCK
-            and max(self.reserved[before:]) <= max(self.reserved[:before])
-        )
+        return max(self.allocated[before:]) < max(self.allocated[:before]) + BLOCK and max(
+            self.reserved[before:]
+        ) <= max(self.reserved[:before])
 
     def _growing(self) -> bool:
         recent = self.allocated[-(GROWING_STEPS - 1) :]

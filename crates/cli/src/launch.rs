@@ -21,6 +21,7 @@ use crate::folders;
 use crate::profile_file;
 use crate::python::Interpreter;
 use crate::resources::FoundResources;
+use crate::smi;
 use crate::standin_cache;
 use crate::torch::Torch;
 
@@ -182,11 +183,15 @@ fn command(launch: &Launch, run: &RunFolder) -> Result<Command, Failure> {
         )
         .hint("install oomproof in a folder whose path has no colon")
     })?;
+    let bin = run.folder.path().join("bin");
+    let path = smi::install(&bin, &launch.python.path, agent, &run.settings)
+        .map_err(|error| Failure::io("write", &bin, &error))?;
     let mut command = Command::new(&launch.python.path);
     command
         .args(&launch.arguments)
         .env("OOMPROOF_RUN", &run.settings)
         .env("PYTHONPATH", python_path)
+        .env("PATH", path)
         // Both streams of the script are talk: our standard output carries the verdict alone.
         .stdout(Stdio::from(std::io::stderr()));
     if let Some(folder) = &launch.folder {

@@ -26,6 +26,7 @@ mod platform;
 mod profile_file;
 mod python;
 mod resources;
+mod smi;
 mod split;
 mod standin_cache;
 mod torch;

@@ -1,5 +1,7 @@
 """How the programs of this folder say what they found: one JSON line per function."""
 
+from __future__ import annotations
+
 import json
 import os
 import sys

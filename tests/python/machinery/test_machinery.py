@@ -86,3 +86,19 @@ def test_times() -> None:
         "memory_of_other_streams": True,
     })  # fmt: skip
     assert [each["kind"] for each in verdict["assumptions"] if each["kind"] == "streams_at_rest"] == ["streams_at_rest"]
+
+
+def test_nvidia_smi() -> None:
+    found, _ = run("smi.py")
+    check(found, {
+        "memory_is_what_the_device_says": [0, True, True, True],
+        "the_card_is_named": [True, True],
+        "all_forms": [
+            [0, "index, temperature.gpu, utilization.gpu\n0, [N/A], [N/A]\n"],
+            [0, "1\n"],
+            [2, 'Field "nonsense" is not a valid field to query of this virtual device.\n'],
+            [2, "The virtual nvidia-smi does not know `topo -m`.\n"],
+            [2, "No devices were found\n"],
+            [True, True],
+        ],
+    })  # fmt: skip

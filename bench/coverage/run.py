@@ -1,0 +1,191 @@
+"""Scripts of the kinds that people run, each on a virtual card, with its figure checked.
+
+    python bench/coverage/run.py --python PYTHON --oomproof OOMPROOF [--only WORD ...] [--skip PART ...]
+
+PYTHON has the packages that table.toml names; what lacks one is listed as not run. A script is run up to three times,
+and what was found is kept below --state, so that parts can be run again and the report be made of all:
+
+- `run`: as a user would, which gives the verdict;
+- `whole`: to its end and without labels, under a census, which gives PyTorch's own counters and counts of work;
+- `cpu`: the same with no device, where all values are real, which gives the counts that the census must have.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import checks
+import report
+
+if sys.version_info < (3, 11):
+    sys.exit("error: the table is TOML, which Python reads from 3.11 on")
+
+import tomllib
+
+HERE = Path(__file__).resolve().parent
+PARTS = ("run", "whole", "cpu")
+VERSIONS = """
+import importlib.metadata, json, sys
+names = sys.argv[1].split(",")
+found = {}
+for name in names:
+    try:
+        found[name] = importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        pass
+print(json.dumps(found))
+"""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One script with its arguments, as table.toml has it."""
+
+    name: str
+    kind: str
+    file: str
+    gpu: str = "rtx-4090"
+    arguments: list[str] = field(default_factory=list)
+    launcher: list[str] = field(default_factory=list)
+    needs: list[str] = field(default_factory=list)
+    memory: str | None = None
+    steps_only: bool = False
+    without_cpu: str | None = None
+    differs: str | None = None
+    at_least: str | None = None
+    at_most: str | None = None
+    same_peak_as: str | None = None
+    expect: str = "fits"
+    note: str | None = None
+
+    @property
+    def path(self) -> str:
+        """Where the script is; a module of an installed package begins with `-m`."""
+        return str((HERE / self.file).resolve())
+
+
+@dataclass(frozen=True)
+class Place:
+    """What the runs have in common."""
+
+    python: str
+    oomproof: str
+    timeout_secs: int
+
+
+def rows() -> list[Row]:
+    """All of the table."""
+    with (HERE / "table.toml").open("rb") as file:
+        return [Row(**entry) for entry in tomllib.load(file)["script"]]
+
+
+def command(row: Row, place: Place, part: str) -> list[str]:
+    """How one part of one row is started."""
+    options = ["--gpu", row.gpu, "--timeout", f"{place.timeout_secs}s", "--json", "--python", place.python]
+    if row.memory:
+        options += ["--memory", row.memory]
+    if part != "run":
+        options += ["--full", "--no-labels"]
+    if part == "cpu":
+        options += ["--real-init"]
+    counted = [str(HERE / "census.py"), *(["--optimizers-only"] if row.steps_only else [])] if part != "run" else []
+    started = [*row.launcher, *counted, row.path, *row.arguments]
+    return [place.oomproof, "run", *options, *started]
+
+
+def start(row: Row, place: Place, part: str) -> dict[str, Any]:
+    """Runs one part and keeps what is needed of it."""
+    environment = {**os.environ, "HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false", "YOLO_OFFLINE": "true"}
+    if part == "cpu":
+        environment["CUDA_VISIBLE_DEVICES"] = ""
+    began = time.monotonic()
+    with tempfile.TemporaryDirectory() as folder:
+        environment["YOLO_CONFIG_DIR"] = folder
+        finished = subprocess.run(
+            command(row, place, part),
+            capture_output=True,
+            text=True,
+            errors="replace",
+            env=environment,
+            cwd=folder,
+            timeout=place.timeout_secs + 120,
+        )
+    marked = [line.split("CENSUS", 1)[1] for line in finished.stderr.splitlines() if line.startswith("CENSUS")]
+    try:
+        verdict = json.loads(finished.stdout)
+    except ValueError:
+        verdict = None
+    return {
+        "verdict": verdict,
+        "census": sorted((json.loads(line) for line in marked), key=lambda counts: int(counts["rank"])),
+        "exit_code": finished.returncode,
+        "seconds": round(time.monotonic() - began, 1),
+        "last_lines": [line for line in finished.stderr.splitlines() if not line.startswith("CENSUS")][-40:],
+    }
+
+
+def versions(python: str, names: set[str]) -> dict[str, str]:
+    """Which of the packages there are, and of what version."""
+    asked = [python, "-c", VERSIONS, ",".join(sorted(names))]
+    return dict(json.loads(subprocess.run(asked, check=True, capture_output=True, text=True).stdout))
+
+
+def main() -> None:
+    """Runs what is asked for and writes the report of all that is known."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--python", required=True)
+    parser.add_argument("--oomproof", default="oomproof")
+    parser.add_argument("--state", type=Path, default=Path("target/coverage"))
+    parser.add_argument("--only", nargs="*", default=[], help="parts of names")
+    parser.add_argument("--skip", nargs="*", default=[], choices=PARTS)
+    parser.add_argument("--missing", action="store_true", help="only what has no result yet or failed")
+    parser.add_argument("--jobs", type=int, default=1, help="runs at a time")
+    parser.add_argument("--timeout", type=int, default=150, help="seconds for each run")
+    parser.add_argument("--report", type=Path, help="write the table here")
+    arguments = parser.parse_args()
+    place = Place(arguments.python, arguments.oomproof, arguments.timeout)
+    arguments.state.mkdir(parents=True, exist_ok=True)
+    table = rows()
+    found = versions(place.python, {name for row in table for name in row.needs} | {"torch", "triton", "numpy"})
+    wanted = [row for row in table if not arguments.only or any(word in row.name for word in arguments.only)]
+    work = [(row, part) for part in PARTS if part not in arguments.skip for row in wanted]
+
+    def do(row: Row, part: str) -> None:
+        kept = arguments.state / f"{row.name}.{part}.json"
+        if part == "cpu" and row.without_cpu:
+            return
+        if arguments.missing and kept.exists() and checks.went_well(row, part, json.loads(kept.read_text())):
+            return
+        lacking = [name for name in row.needs if name not in found]
+        result = {"lacking": lacking} if lacking else start(row, place, part)
+        kept.write_text(json.dumps(result, indent=1))
+        print(f"{row.name:<28} {part:<6} {report.in_short(result)}", flush=True)
+
+    with ThreadPoolExecutor(arguments.jobs) as pool:
+        for finished in [pool.submit(do, row, part) for row, part in work]:
+            finished.result()
+    results = {
+        row.name: {
+            part: json.loads(kept.read_text())
+            for part in PARTS
+            if (kept := arguments.state / f"{row.name}.{part}.json").exists()
+        }
+        for row in table
+    }
+    if arguments.report:
+        arguments.report.write_text(report.document(table, results, found))
+    print(report.summary(table, results))
+
+
+if __name__ == "__main__":
+    main()

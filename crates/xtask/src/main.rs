@@ -22,6 +22,7 @@ mod repository;
 mod spawn;
 mod steps;
 mod suite;
+mod versions;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -49,6 +50,8 @@ enum Verb {
     Bench(bench::BenchArguments),
     /// Add to the stand-ins' tables what NVIDIA's packages in an environment declare.
     Generate(GenerateArguments),
+    /// Try every supported release of torch: tables, small programs, the example.
+    Versions(versions::VersionsArguments),
     /// Run the README's commands and compare what they print.
     Readme(readme::ReadmeArguments),
 }
@@ -115,6 +118,7 @@ fn dispatch(verb: Verb) -> Result<()> {
                 generate::Mode::Write { site_packages }
             })
         }
+        Verb::Versions(arguments) => versions::run(&repository, &arguments),
         Verb::Readme(arguments) => readme::run(&repository, &arguments),
     }
 }

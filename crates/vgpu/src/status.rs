@@ -63,6 +63,7 @@ statuses! {
     INVALID_DEVICE = 101, c"cudaErrorInvalidDevice", c"CUDA_ERROR_INVALID_DEVICE", "invalid device ordinal\0";
     INVALID_CONTEXT = 201, c"cudaErrorDeviceUninitialized", c"CUDA_ERROR_INVALID_CONTEXT", "invalid device context\0";
     INVALID_HANDLE = 400, c"cudaErrorInvalidResourceHandle", c"CUDA_ERROR_INVALID_HANDLE", "invalid resource handle\0";
+    PEER_ACCESS_UNSUPPORTED = 217, c"cudaErrorPeerAccessUnsupported", c"CUDA_ERROR_PEER_ACCESS_UNSUPPORTED", "peer access is not supported between these two devices\0";
     ILLEGAL_STATE = 401, c"cudaErrorIllegalState", c"CUDA_ERROR_ILLEGAL_STATE", "the operation cannot be performed in the present state\0";
     NOT_FOUND = 500, c"cudaErrorSymbolNotFound", c"CUDA_ERROR_NOT_FOUND", "named symbol not found\0";
     NOT_READY = 600, c"cudaErrorNotReady", c"CUDA_ERROR_NOT_READY", "device not ready\0";

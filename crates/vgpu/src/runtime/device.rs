@@ -210,6 +210,24 @@ pub unsafe extern "C" fn cudaDeviceCanAccessPeer(
 }
 
 #[unsafe(no_mangle)]
+pub extern "C" fn cudaDeviceEnablePeerAccess(peer: c_int, _flags: c_uint) -> CudaError {
+    answer(|| {
+        current()?;
+        of_argument(peer)?;
+        Err(CudaError::PEER_ACCESS_UNSUPPORTED)
+    })
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cudaDeviceDisablePeerAccess(peer: c_int) -> CudaError {
+    answer(|| {
+        current()?;
+        of_argument(peer)?;
+        Err(CudaError::PEER_ACCESS_NOT_ENABLED)
+    })
+}
+
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudaDeviceGetP2PAttribute(
     value: *mut c_int,
     _attribute: c_int,

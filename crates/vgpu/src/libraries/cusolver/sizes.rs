@@ -127,10 +127,10 @@ counted_in_elements! {
 }
 
 counted_in_bytes! {
-    cusolverDnXgeev_bufferSize(params: u64, jobvl: i32, jobvr: i32, n: i64, a_type: i32, a: u64, lda: i64, w_type: i32, w: u64, vl_type: i32, vl: u64, ldvl: i64, vr_type: i32, vr: u64, ldvr: i64, compute_type: i32; ) of element_bytes(compute_type) => Geev { n: n.into() };
-    cusolverDnXgeqrf_bufferSize(params: u64, m: i64, n: i64, a_type: i32, a: u64, lda: i64, tau_type: i32, tau: u64, compute_type: i32; ) of element_bytes(compute_type) => Geqrf { m: m.into(), n: n.into() };
-    cusolverDnXpotrf_bufferSize(params: u64, uplo: i32, n: i64, a_type: i32, a: u64, lda: i64, compute_type: i32; ) of element_bytes(compute_type) => Potrf { n: n.into() };
-    cusolverDnXsyevBatched_bufferSize(params: u64, jobz: i32, uplo: i32, n: i64, a_type: i32, a: u64, lda: i64, w_type: i32, w: u64, compute_type: i32; batch: i64) of element_bytes(compute_type) => Syevj { n: n.into(), batch: batch.into() };
-    cusolverDnXsyevd_bufferSize(params: u64, jobz: i32, uplo: i32, n: i64, a_type: i32, a: u64, lda: i64, w_type: i32, w: u64, compute_type: i32; ) of element_bytes(compute_type) => Syevd { n: n.into(), vectors: jobz != 0 };
-    cusolverDnXsytrs_bufferSize(uplo: i32, n: i64, nrhs: i64, a_type: i32, a: u64, lda: i64, pivots: u64, b_type: i32, b: u64, ldb: i64; ) of element_bytes(a_type) => Sytrs { n: n.into(), right_sides: nrhs.into() };
+    cusolverDnXgeev_bufferSize(params: u64, jobvl: i32, jobvr: i32, n: i64, a_type: i32, a: u64, lda: i64, w_type: i32, w: u64, vl_type: i32, vl: u64, ldvl: i64, vr_type: i32, vr: u64, ldvr: i64, compute_type: i32; ) of element_bytes(compute_type) => Geev { n };
+    cusolverDnXgeqrf_bufferSize(params: u64, m: i64, n: i64, a_type: i32, a: u64, lda: i64, tau_type: i32, tau: u64, compute_type: i32; ) of element_bytes(compute_type) => Geqrf { m, n };
+    cusolverDnXpotrf_bufferSize(params: u64, uplo: i32, n: i64, a_type: i32, a: u64, lda: i64, compute_type: i32; ) of element_bytes(compute_type) => Potrf { n };
+    cusolverDnXsyevBatched_bufferSize(params: u64, jobz: i32, uplo: i32, n: i64, a_type: i32, a: u64, lda: i64, w_type: i32, w: u64, compute_type: i32; batch: i64) of element_bytes(compute_type) => Syevj { n, batch };
+    cusolverDnXsyevd_bufferSize(params: u64, jobz: i32, uplo: i32, n: i64, a_type: i32, a: u64, lda: i64, w_type: i32, w: u64, compute_type: i32; ) of element_bytes(compute_type) => Syevd { n, vectors: jobz != 0 };
+    cusolverDnXsytrs_bufferSize(uplo: i32, n: i64, nrhs: i64, a_type: i32, a: u64, lda: i64, pivots: u64, b_type: i32, b: u64, ldb: i64; ) of element_bytes(a_type) => Sytrs { n, right_sides: nrhs };
 }

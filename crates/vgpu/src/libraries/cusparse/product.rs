@@ -251,18 +251,13 @@ pub unsafe extern "C" fn cusparseSpGEMM_compute(
         .as_ref()
         .filter(|(a, b)| a.products(b) <= MOST_PRODUCTS);
     let result = counted.map(|(a, b)| a.times(b));
-    let elements = match &result {
-        Some(result) => result.columns.len() as i64,
-        None => {
-            let assumed = factors.assumed_elements();
-            assumed_count(
-                session,
-                "cusparseSpGEMM_compute",
-                factors.a.row_part,
-                assumed,
-            );
-            assumed
-        }
+    let elements = if let Some(result) = &result {
+        result.columns.len() as i64
+    } else {
+        let assumed = factors.assumed_elements();
+        let name = "cusparseSpGEMM_compute";
+        assumed_count(session, name, factors.a.row_part, assumed);
+        assumed
     };
     let kept = look(product, |product: &mut Product| product.result = result);
     let sized = look(c, |sparse: &mut Sparse| {

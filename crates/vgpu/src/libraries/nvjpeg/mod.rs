@@ -97,7 +97,7 @@ pub unsafe extern "C" fn nvjpegCreateEx(
     const HARDWARE: i32 = 3;
     let _ = (device_allocator, pinned_allocator, flags);
     let capability = session().map(|session| session.settings.device.compute_capability);
-    if backend == HARDWARE && !matches!(capability, Some((8 | 9 | 10, 0))) {
+    if backend == HARDWARE && !matches!(capability, Some((8..=10, 0))) {
         // SAFETY: the caller passes a place for a handle or null.
         unsafe { put(handle, 0) };
         return NvjpegStatus::ARCH_MISMATCH;

@@ -1,9 +1,11 @@
-//! What had to be assumed, in sentences. One line of a script may read unknown values a million times, so reads are
-//! told once for each line and origin, and files once for all.
+//! What had to be assumed, in sentences. What happens a million times is told once: reads once for each line, files once
+//! for all.
 
-use std::collections::{HashMap, HashSet};
+mod reads;
 
-use oomproof_profile::{RunSettings, UnknownRead};
+use std::collections::HashSet;
+
+use oomproof_profile::RunSettings;
 use oomproof_units::Bytes;
 
 use crate::holding::Holding;
@@ -19,7 +21,7 @@ pub(crate) fn assumptions(
     peak: Option<&Holding<'_>>,
     scratch: ScratchRange,
 ) -> Vec<Assumption> {
-    let mut found = unknown_values(timeline);
+    let mut found = reads::assumed_reads(timeline);
     let mut told = HashSet::new();
     let noted = timeline.notes.iter().filter_map(noted);
     found.extend(noted.filter(|assumption| told.insert(assumption.clone())));
@@ -54,82 +56,6 @@ fn scratch_moves(scratch: ScratchRange) -> Option<Assumption> {
         );
         assumption("library_scratch", text)
     })
-}
-
-/// Reads of unknown memory by one line, last written by one kernel.
-struct Reads {
-    site: u32,
-    origin: u32,
-    count: u64,
-    size: (u64, u64),
-    given: Option<u64>,
-}
-
-fn unknown_values(timeline: &Timeline) -> Vec<Assumption> {
-    let mut groups: Vec<Reads> = Vec::new();
-    let mut index = HashMap::new();
-    for read in &timeline.unknown_reads {
-        let UnknownRead {
-            site,
-            origin,
-            size,
-            given,
-            ..
-        } = *read;
-        let group = *index.entry((site, origin)).or_insert(groups.len());
-        if let Some(reads) = groups.get_mut(group) {
-            reads.count += 1;
-            reads.size = (reads.size.0.min(size), reads.size.1.max(size));
-            reads.given = reads.given.filter(|before| *before == given);
-        } else {
-            groups.push(Reads {
-                site,
-                origin,
-                count: 1,
-                size: (size, size),
-                given: Some(given),
-            });
-        }
-    }
-    groups
-        .iter()
-        .map(|reads| Assumption {
-            kind: "unknown_value".to_owned(),
-            text: reads.sentence(timeline.legend.text(reads.origin)),
-            r#where: timeline.legend.place(reads.site),
-        })
-        .collect()
-}
-
-impl Reads {
-    fn sentence(&self, origin: Option<&str>) -> String {
-        let size = match self.size {
-            (1, 1) => "1 byte".to_owned(),
-            (low, high) if low == high => format!("{low} bytes"),
-            (low, high) => format!("{low} to {high} bytes"),
-        };
-        let origin = origin.map_or_else(String::new, |name| format!(" (last written by {name})"));
-        let given = match self.given {
-            Some(bits) if is_one(bits) => "1.0 was assumed".to_owned(),
-            Some(small @ ..=255) => format!("{small} was assumed"),
-            Some(bits) => format!("{bits:#x} was assumed"),
-            None => "various values were assumed".to_owned(),
-        };
-        let times = match self.count {
-            1 => String::new(),
-            count => format!("; {count} times"),
-        };
-        format!("read {size} of unknown device memory{origin}, {given}{times}")
-    }
-}
-
-/// Whether the first bytes of what was given are ones in a type of float; the device gives no other floats but zero.
-fn is_one(bits: u64) -> bool {
-    let first = |bits_of_one: u64, width: u32| bits & (u64::MAX >> (64 - width)) == bits_of_one;
-    first(u64::from(1f32.to_bits()), 32)
-        || bits == 1f64.to_bits()
-        || first(0x3f80, 16)
-        || first(0x3c00, 16)
 }
 
 fn noted(note: &Note) -> Option<Assumption> {

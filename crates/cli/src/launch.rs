@@ -24,6 +24,7 @@ use crate::resources::FoundResources;
 use crate::smi;
 use crate::standin_cache;
 use crate::torch::Torch;
+use crate::valuation::Valuation;
 
 /// Everything a run needs, checked.
 #[derive(Clone, Debug)]
@@ -54,6 +55,8 @@ pub(crate) struct Launch {
     pub labels: Labels,
     /// Whether the script's files are out of its reach.
     pub writes: Writes,
+    /// What the user says about unknown values.
+    pub valuation: Valuation,
     /// Where the profile goes; `None` for the folder of profiles.
     pub profile: Option<PathBuf>,
     /// What a tight fit counts as.
@@ -233,6 +236,9 @@ fn settings(launch: &Launch, run: &RunFolder, standins: &Path) -> Result<RunSett
             .map(|argument| argument.to_string_lossy().into_owned())
             .collect(),
         cwd,
+        values: launch.valuation.values,
+        routing: launch.valuation.routing,
+        assume: launch.valuation.assume.clone(),
     })
 }
 

@@ -30,6 +30,7 @@ mod smi;
 mod split;
 mod standin_cache;
 mod torch;
+mod valuation;
 
 mod bar;
 mod exit;

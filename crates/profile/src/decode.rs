@@ -5,7 +5,7 @@ use thiserror::Error;
 
 use crate::encode::kind;
 use crate::layout;
-use crate::names::{DriverAction, Phase, Role, Touch};
+use crate::names::{Basis, DriverAction, Phase, Role, Touch};
 use crate::record::{AllocatorEvent, OutOfMemory, Record, UnknownRead};
 
 /// Why bytes are not a profile.
@@ -200,8 +200,13 @@ impl Fields<'_> {
     fn unknown_read(&mut self) -> Option<UnknownRead> {
         let [nanos, address, size, given] = self.longs()?;
         let [origin, step, site, module] = self.words()?;
+        let [assumption, assumed_at] = self.words()?;
         let phase = self.phase()?;
+        let basis = Basis::from_code(self.byte()?)?;
         Some(UnknownRead {
+            basis,
+            assumption,
+            assumed_at,
             nanos,
             address,
             size,
@@ -350,6 +355,9 @@ mod tests {
             size: 3,
             given: 4,
             origin: 5,
+            basis: Basis::Policy,
+            assumption: 9,
+            assumed_at: 10,
             phase: Phase::Idle,
             step: 6,
             site: 7,

@@ -150,7 +150,8 @@ fn allocator_event(event: &AllocatorEvent, out: &mut Vec<u8>) {
 fn unknown_read(read: &UnknownRead, out: &mut Vec<u8>) {
     longs(out, &[read.nanos, read.address, read.size, read.given]);
     words(out, &[read.origin, read.step, read.site, read.module]);
-    out.push(read.phase.code());
+    words(out, &[read.assumption, read.assumed_at]);
+    out.extend_from_slice(&[read.phase.code(), read.basis.code()]);
 }
 
 fn out_of_memory(oom: &OutOfMemory, out: &mut Vec<u8>) {

@@ -27,9 +27,11 @@ mod encode;
 mod names;
 mod record;
 mod settings;
+mod values;
 
 pub use decode::{Profile, ReadError};
 pub use encode::encode;
-pub use names::{DriverAction, Phase, Role, Touch};
+pub use names::{Basis, DriverAction, Phase, Role, Touch};
 pub use record::{AllocatorEvent, OutOfMemory, Record, UnknownRead};
 pub use settings::{DeviceSettings, Range, RunSettings};
+pub use values::{AssumedRead, AssumedValue, Routing, Values};

@@ -65,6 +65,24 @@ coded! {
 }
 
 coded! {
+    /// Why the host was given what it was given for bytes whose value is not known.
+    Basis {
+        /// A flag, a count or an index: zero, unless it says that all is well.
+        Plain = 0 => "plain",
+        /// A number with a fraction, such as a loss: positive and falling from read to read.
+        Number = 1 => "number",
+        /// More than decides anything, such as a checkpoint.
+        Data = 2 => "data",
+        /// It was computed from something that was assumed before.
+        Policy = 3 => "policy",
+        /// It was computed from the assumption that nothing is broken.
+        Health = 4 => "health",
+        /// The user said so.
+        User = 5 => "user",
+    }
+}
+
+coded! {
     /// What a piece of device memory is for.
     Role {
         /// Nothing is known of it.

@@ -1,6 +1,6 @@
 //! One record of the file. Addresses and sizes are in bytes, times in nanoseconds since the run began.
 
-use crate::names::{DriverAction, Phase, Role, Touch};
+use crate::names::{Basis, DriverAction, Phase, Role, Touch};
 
 /// A block that PyTorch's allocator handed out or took back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,6 +67,12 @@ pub struct UnknownRead {
     pub given: u64,
     /// Id of a text naming what last wrote there (a kernel's name), 0 when unknown.
     pub origin: u32,
+    /// Why that was given.
+    pub basis: Basis,
+    /// Id of a text that says what it hangs on, 0 when nothing was assumed before the read.
+    pub assumption: u32,
+    /// Id of the source line where that was assumed, 0 when unknown.
+    pub assumed_at: u32,
     /// The phase it happened in.
     pub phase: Phase,
     /// The training step it happened in.

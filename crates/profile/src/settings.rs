@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use crate::values::{AssumedRead, Routing, Values};
+
 /// An estimate in bytes: it lies between `low` and `high`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Range {
@@ -47,7 +49,7 @@ pub struct DeviceSettings {
 }
 
 /// All settings of one run.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RunSettings {
     /// Version of this form: 1.
     pub schema: u32,
@@ -96,6 +98,15 @@ pub struct RunSettings {
     /// The folder it was started in.
     #[serde(default)]
     pub cwd: PathBuf,
+    /// What is done about values.
+    #[serde(default)]
+    pub values: Values,
+    /// How unknown choices fall.
+    #[serde(default)]
+    pub routing: Routing,
+    /// What is read at some source lines when it is not known.
+    #[serde(default)]
+    pub assume: Vec<AssumedRead>,
 }
 
 #[cfg(test)]

@@ -12,19 +12,31 @@ use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
-/// What assumed bytes hang on: the id of a text of the profile that says what was assumed.
+use oomproof_profile::Basis;
+
+/// What assumed bytes hang on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Assumption(NonZeroU32);
+pub(crate) struct Assumption {
+    /// The id of the text of the profile that says what was assumed.
+    pub(crate) text: NonZeroU32,
+    /// The source line that did the work whose result was assumed, 0 when unknown.
+    pub(crate) site: u32,
+    pub(crate) basis: Basis,
+}
 
 impl Assumption {
-    /// The assumption that a text of the profile states; `None` for 0, which is no text.
-    pub(crate) fn stated_by(text: u32) -> Option<Self> {
-        NonZeroU32::new(text).map(Self)
+    /// A choice of what follows, stated by a text of the profile; `None` for 0, which is no text.
+    pub(crate) fn stated_by(text: u32, site: u32) -> Option<Self> {
+        let basis = Basis::Policy;
+        NonZeroU32::new(text).map(|text| Self { text, site, basis })
     }
 
-    /// The id of the text.
-    pub(crate) fn text(self) -> u32 {
-        self.0.get()
+    /// The same, if it only says that nothing is broken.
+    pub(crate) fn of_health(self) -> Self {
+        Self {
+            basis: Basis::Health,
+            ..self
+        }
     }
 }
 
@@ -366,7 +378,7 @@ mod tests {
 
     #[test]
     fn assumptions_go_where_their_bytes_go() {
-        let assumption = Assumption::stated_by(7);
+        let assumption = Assumption::stated_by(7, 1);
         let mut contents = Contents::default();
         contents.write(0, &[1; 8]);
         contents.put(

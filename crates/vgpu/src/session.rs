@@ -10,11 +10,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Instant;
 
-use oomproof_profile::{Record, RunSettings, Touch, UnknownRead, layout::counter};
+use oomproof_profile::{
+    AssumedValue, Basis, Record, RunSettings, Touch, UnknownRead, layout::counter,
+};
 
 use crate::arena::Arena;
 use crate::deferred::LockedMemory;
 use crate::handles::{Handles, Registry};
+use crate::kernels::Read;
 use crate::ledger::Ledger;
 use crate::memory::{DriverEvent, Memory};
 use crate::recorder::{Header, Recorder};
@@ -26,6 +29,8 @@ struct Interned {
     sites: HashMap<(u32, u32, u32), u32>,
     modules: HashMap<(u32, u32), u32>,
     notes: HashSet<String>,
+    /// What the user said is read, by the id of the source line.
+    assumed: HashMap<u32, AssumedValue>,
 }
 
 /// A virtual machine with its devices.
@@ -295,20 +300,23 @@ impl Session {
 
     /// The id of a source line.
     pub(crate) fn site(&self, file: &str, line: u32, function: &str) -> u32 {
-        let (file, function) = (self.text(file), self.text(function));
+        let (file_text, function) = (self.text(file), self.text(function));
         let mut interned = lock(&self.interned);
-        let next = interned.sites.len() as u32 + 1;
-        *interned
-            .sites
-            .entry((file, line, function))
-            .or_insert_with(|| {
-                self.record(&Record::Site {
-                    file,
-                    line,
-                    function,
-                });
-                next
-            })
+        if let Some(&site) = interned.sites.get(&(file_text, line, function)) {
+            return site;
+        }
+        let site = interned.sites.len() as u32 + 1;
+        interned.sites.insert((file_text, line, function), site);
+        self.record(&Record::Site {
+            file: file_text,
+            line,
+            function,
+        });
+        let mut said = self.settings.assume.iter();
+        if let Some(assumed) = said.find(|assumed| assumed.is_at(file, line)) {
+            interned.assumed.insert(site, assumed.value);
+        }
+        site
     }
 
     /// The id of a module.
@@ -361,18 +369,37 @@ impl Session {
         }
     }
 
-    /// Records that the host read `size` unknown bytes and was given `given`.
-    pub(crate) fn unknown_read(&self, address: u64, size: u64, given: u64, origin: u32) {
+    /// What the user said is read at a source line.
+    pub(crate) fn assumed_at(&self, site: u32) -> Option<AssumedValue> {
+        if self.settings.assume.is_empty() {
+            return None;
+        }
+        lock(&self.interned).assumed.get(&site).copied()
+    }
+
+    /// Records that the host read `size` bytes that are not known, or hang on an assumption, and was given `given`.
+    pub(crate) fn unknown_read(
+        &self,
+        address: u64,
+        size: u64,
+        given: u64,
+        read: Read,
+        basis: Basis,
+    ) {
         let [site, module, phase, step] = self.header.state();
         self.header
             .counter(counter::UNKNOWN_READS)
             .fetch_add(1, Ordering::Relaxed);
+        let assumption = read.assumption;
         self.record(&Record::UnknownRead(UnknownRead {
             nanos: self.nanos(),
             address,
             size,
             given,
-            origin,
+            origin: read.origin,
+            basis,
+            assumption: assumption.map_or(0, |assumption| assumption.text.get()),
+            assumed_at: assumption.map_or(0, |assumption| assumption.site),
             phase: crate::agent::phase_of(phase),
             step,
             site,

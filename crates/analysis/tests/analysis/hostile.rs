@@ -3,7 +3,7 @@
 use crate::notation::profile;
 use oomproof_analysis::{Circumstances, Verdict};
 use oomproof_profile::{
-    AllocatorEvent, DriverAction, OutOfMemory, Phase, Record, Role, Touch, UnknownRead,
+    AllocatorEvent, Basis, DriverAction, OutOfMemory, Phase, Record, Role, Touch, UnknownRead,
 };
 use oomproof_units::Bytes;
 use proptest::prelude::*;
@@ -94,17 +94,22 @@ fn record() -> impl Strategy<Value = Record> {
             address,
             touch
         }),
-        (event(), number()).prop_map(|(event, given)| Record::UnknownRead(UnknownRead {
-            nanos: 0,
-            address: 0,
-            size: event.size,
-            given,
-            origin: event.step,
-            phase: event.phase,
-            step: 0,
-            site: event.site,
-            module: event.module,
-        })),
+        (event(), number(), prop::sample::select(Basis::ALL)).prop_map(|(event, given, basis)| {
+            Record::UnknownRead(UnknownRead {
+                basis,
+                assumption: event.module,
+                assumed_at: event.step,
+                nanos: 0,
+                address: 0,
+                size: event.size,
+                given,
+                origin: event.step,
+                phase: event.phase,
+                step: 0,
+                site: event.site,
+                module: event.module,
+            })
+        }),
         [id(), id(), id()].prop_map(|[function, library, site]| Record::Unsupported {
             nanos: 0,
             function,

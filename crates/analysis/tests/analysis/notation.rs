@@ -12,8 +12,8 @@ use std::collections::HashMap;
 
 use oomproof_analysis::{Circumstances, Verdict};
 use oomproof_profile::{
-    AllocatorEvent, DeviceSettings, DriverAction, OutOfMemory, Phase, Profile, Range, Record, Role,
-    RunSettings, Touch, UnknownRead,
+    AllocatorEvent, Basis, DeviceSettings, DriverAction, OutOfMemory, Phase, Profile, Range,
+    Record, Role, Routing, RunSettings, Touch, UnknownRead, Values,
 };
 use oomproof_units::Bytes;
 
@@ -109,6 +109,9 @@ fn settings() -> RunSettings {
         labels: true,
         command: Vec::new(),
         cwd: "project".into(),
+        values: Values::On,
+        routing: Routing::Balanced,
+        assume: Vec::new(),
     }
 }
 
@@ -216,6 +219,13 @@ impl Writer {
                     size: words[0].parse().unwrap(),
                     given: option("given=").map_or(0, |given| given.parse().unwrap()),
                     origin,
+                    basis: option("basis=").map_or(Basis::Plain, |word| {
+                        let found = Basis::ALL.iter().find(|basis| basis.word() == word);
+                        *found.unwrap_or_else(|| panic!("`{word}` is no basis"))
+                    }),
+                    assumption: option("hangs-on=")
+                        .map_or(0, |text| self.text(&text.replace('_', " "))),
+                    assumed_at: option("assumed-at=").map_or(0, |place| self.line(place)),
                     phase: Phase::Idle,
                     step: 0,
                     site: line,

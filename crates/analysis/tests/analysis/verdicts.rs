@@ -519,8 +519,28 @@ fn assumptions() {
         "unknown_value read 1 to 8 bytes of unknown device memory (last written by k), various values were assumed; 2 times [t.py:3]",
     );
     check_assumption(
-        "unknown-read 4 k given=1065353216",
-        "unknown_value read 4 bytes of unknown device memory (last written by k), 1.0 was assumed []",
+        "unknown-read 4 k given=1065353216 basis=number",
+        "unknown_number read 4 bytes of unknown numbers (last written by k), 1.0 was given []",
+    );
+    check_assumption(
+        "unknown-read 4 k given=1065353216 basis=number; unknown-read 4 k given=1065017672 basis=number",
+        "unknown_number read 4 bytes of unknown numbers (last written by k), numbers that fall slowly from 1.0 were given; 2 times []",
+    );
+    check_assumption(
+        "unknown-read 8 k s=t.py:3 basis=policy hangs-on=it_was_so assumed-at=t.py:2; unknown-read 8 l s=t.py:3 basis=policy hangs-on=it_was_so assumed-at=t.py:2",
+        "assumed_value it was so at t.py:2, which the value that was read hangs on (8 bytes); 2 times [t.py:3]",
+    );
+    check_assumption(
+        "unknown-read 1 k s=t.py:3 basis=health hangs-on=all_is_well assumed-at=t.py:3",
+        "assumed_health all is well, which the value that was read hangs on (1 byte) [t.py:3]",
+    );
+    check_assumption(
+        "unknown-read 9 k s=t.py:3 basis=data; unknown-read 8 l s=t.py:3 basis=data",
+        "unknown_data 8 to 9 bytes of unknown data were copied to the host; 2 times [t.py:3]",
+    );
+    check_assumption(
+        "unknown-read 8 k s=t.py:3 given=5 basis=user",
+        "given_value read 8 bytes of unknown device memory (last written by k), and was given what `--assume` says [t.py:3]",
     );
     check_assumption(
         r#"note {"kind":"skipped_init","tensors":8,"bytes":3145728}; note {"kind":"skipped_init","tensors":4,"bytes":1048576}"#,

@@ -23,6 +23,7 @@ use crate::python;
 use crate::resources::Resources;
 use crate::torch;
 use crate::torch::has_kernels_for;
+use crate::valuation::Valuation;
 
 /// The word for which slices are listed.
 const SLICES: &str = "mig";
@@ -375,6 +376,11 @@ fn verify(lines: &mut [Line], recorded: &Recorded, resources: Resources) -> Resu
             },
             // Only the user can say so, for this run.
             writes: Writes::Redirected,
+            valuation: Valuation {
+                values: settings.values,
+                routing: settings.routing,
+                assume: settings.assume.clone(),
+            },
             profile: None,
             strictness: Strictness::Lenient,
         })?;

@@ -18,6 +18,7 @@ use crate::python;
 use crate::resources::Resources;
 use crate::split::{Target, UserCommand};
 use crate::torch;
+use crate::valuation::{Valuation, ValueArgs};
 use crate::verdict_text;
 
 /// What is typed for any verb that runs a script.
@@ -49,6 +50,9 @@ pub(crate) struct LaunchArgs {
     /// Let the script write where it wants; by default what it writes goes to a scratch folder
     #[arg(long)]
     pub allow_writes: bool,
+
+    #[command(flatten)]
+    pub values: ValueArgs,
 
     /// The Python to use: an interpreter or an environment's folder; by default the first in PATH
     #[arg(long, value_name = "PATH")]
@@ -185,6 +189,7 @@ pub(crate) fn resolve(
         } else {
             Writes::Redirected
         },
+        valuation: Valuation::from(&typed.values),
         profile: typed.profile.clone(),
         strictness: Strictness::Lenient,
     })

@@ -1,9 +1,10 @@
 //! What the host is given for bytes that it reads and that are not known.
 //!
 //! Training must go on as it would on a real GPU: a loss is a number one can take the logarithm of, and the answer to
-//! "is everything in order?" is yes. So a float is one, the result of "all of these are true" is true, and everything
-//! else is zero: counts, indices, flags for overflow or not-a-number. Each such read is in the profile.
+//! "is everything in order?" is yes. So a float is a positive number, the result of "all of these are true" is true, and
+//! everything else is zero: flags, and counts and indices that no policy knows of. Each such read is in the profile.
 
+use super::scalar::Scalar;
 use super::signature::{Signature, split_at_commas};
 
 /// A value that stands in for an unknown one.
@@ -12,24 +13,22 @@ pub(crate) enum Assumed {
     #[default]
     Zero,
     True,
-    /// The bytes of 1 in some type of float.
-    One(&'static [u8]),
+    /// A number with a fraction: one.
+    One(Scalar),
 }
-
-const FLOATS: [(&str, &[u8]); 4] = [
-    ("float", &1f32.to_ne_bytes()),
-    ("double", &1f64.to_ne_bytes()),
-    ("c10::BFloat16", &0x3f80_u16.to_ne_bytes()),
-    ("c10::Half", &0x3c00_u16.to_ne_bytes()),
-];
 
 /// One in the float of this C++ name; zero when it is none.
 fn one(name: &str) -> Assumed {
-    let name = name.trim();
-    FLOATS
-        .iter()
-        .find(|(float, _)| *float == name)
-        .map_or(Assumed::Zero, |(_, bytes)| Assumed::One(bytes))
+    match Scalar::named(name) {
+        Some(float) if !float.is_whole() => Assumed::One(float),
+        _ => Assumed::Zero,
+    }
+}
+
+/// What a pointer that is written through points to.
+pub(super) fn pointee(cpp_type: &str) -> Option<&str> {
+    let pointee = cpp_type.trim().strip_suffix('*')?.trim();
+    (!pointee.ends_with("const") && !pointee.starts_with("const ")).then_some(pointee)
 }
 
 /// The template arguments of a C++ type.
@@ -75,7 +74,11 @@ impl Assumed {
                 let inside = name.rsplit_once(function).map_or("", |(_, rest)| rest);
                 arguments(inside).first().copied().map_or(Self::Zero, one)
             }
-            _ => Self::Zero,
+            // The first thing that is written through a pointer.
+            (_, types) => types
+                .iter()
+                .find_map(|text| pointee(text))
+                .map_or(Self::Zero, one),
         }
     }
 
@@ -84,32 +87,30 @@ impl Assumed {
         match self {
             Self::Zero => "",
             Self::True => ", all true",
-            Self::One(bytes) if bytes.len() == 2 => ", half floats",
-            Self::One(bytes) if bytes.len() == 4 => ", floats",
-            Self::One(_) => ", doubles",
+            Self::One(Scalar::Half) => ", half floats",
+            Self::One(Scalar::BFloat16) => ", bfloat16",
+            Self::One(Scalar::Double) => ", doubles",
+            Self::One(_) => ", floats",
         }
     }
 
-    /// Fills `out` with the value, repeated.
-    pub(crate) fn fill(self, out: &mut [u8]) {
+    /// The type of float that was written.
+    pub(crate) fn float(self) -> Option<Scalar> {
         match self {
-            Self::Zero => out.fill(0),
-            Self::True => out.fill(1),
-            Self::One(one) if out.len().is_multiple_of(one.len()) => {
-                out.chunks_exact_mut(one.len())
-                    .for_each(|element| element.copy_from_slice(one));
-            }
-            Self::One(_) => out.fill(0),
+            Self::One(float) => Some(float),
+            _ => None,
         }
+    }
+
+    /// The byte that stands in for every unknown one of what is no float.
+    pub(crate) fn byte(self) -> u8 {
+        u8::from(self == Self::True)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    const FLOAT: Assumed = Assumed::One(&1f32.to_ne_bytes());
-    const BFLOAT16: &[u8] = &0x3f80_u16.to_ne_bytes();
 
     fn check(text: &str, expected: Assumed) {
         assert_eq!(Assumed::of(&Signature::parse(text)), expected, "{text}");
@@ -125,7 +126,7 @@ mod tests {
         let reduction = |operation: &str| {
             format!("void at::native::reduce_kernel<512, 1, {operation} >({operation})")
         };
-        let one = FLOAT;
+        let one = Assumed::One(Scalar::Float);
         check(
             &reduction(
                 "at::native::ReduceOp<float, at::native::MeanOps<float, float, float, float>, unsigned int, float, 4, 4>",
@@ -164,7 +165,7 @@ mod tests {
         );
         check(
             &elementwise("at::native::CUDAFunctor_add<c10::BFloat16>"),
-            Assumed::One(BFLOAT16),
+            Assumed::One(Scalar::BFloat16),
         );
         check(
             "void at::native::(anonymous namespace)::nll_loss_forward_reduce_cuda_kernel_2d<float, float, long>(float*, float*)",
@@ -175,17 +176,10 @@ mod tests {
             one,
         );
         check("void count<float>(int*)", Assumed::Zero);
-    }
-
-    #[test]
-    fn fills_whole_elements() {
-        let filled = |assumed: Assumed, len: usize| {
-            let mut out = vec![9; len];
-            assumed.fill(&mut out);
-            out
-        };
-        assert_eq!(filled(Assumed::True, 2), [1, 1]);
-        assert_eq!(filled(FLOAT, 8), [0, 0, 128, 63, 0, 0, 128, 63]);
-        assert_eq!(filled(FLOAT, 3), [0, 0, 0], "not whole floats");
+        check("void scale(float*, int*, float const*)", one);
+        check(
+            "void norm(float const*, c10::BFloat16*)",
+            Assumed::One(Scalar::BFloat16),
+        );
     }
 }

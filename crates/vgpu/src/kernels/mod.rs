@@ -8,7 +8,10 @@
 mod arithmetic;
 mod assumed;
 mod element;
+mod given;
 mod operation;
+mod policy;
+mod scalar;
 mod signature;
 mod work;
 
@@ -17,13 +20,18 @@ use std::ffi::{CStr, c_void};
 use std::sync::atomic::Ordering;
 use std::sync::{Mutex, PoisonError};
 
+use oomproof_profile::Values;
 use oomproof_profile::layout::counter;
 
 use crate::contents::{Known, Pattern};
 use crate::memory::Memory;
 use crate::session::Session;
 
+pub(crate) use given::{Read, give};
+
 use assumed::Assumed;
+use given::Reads;
+use policy::{Ground, Policy};
 use signature::{Parameter, Signature};
 use work::{Launch, Work};
 
@@ -35,8 +43,7 @@ struct Kernels {
     registered: Vec<Registration>,
     sorted: bool,
     known: HashMap<usize, &'static Kernel>,
-    /// What stands in for unknown bytes, by the id of the text that names what wrote them.
-    assumed: HashMap<u32, Assumed>,
+    reads: Reads,
 }
 
 static KERNELS: Mutex<Option<Kernels>> = Mutex::new(None);
@@ -47,6 +54,8 @@ struct Kernel {
     origin: u32,
     n_parameters: usize,
     meaning: Meaning,
+    /// What is assumed of its output where that is not known, and the id of the text that says so.
+    policy: Option<(Policy, u32)>,
 }
 
 type Outputs = Vec<(usize, Parameter)>;
@@ -98,13 +107,29 @@ fn kernel(session: &Session, address: usize) -> &'static Kernel {
     let assumed = Assumed::of(&signature);
     // The value belongs to the text, so kernels whose values differ must not share one.
     let origin = session.text(&format!("{}{}", signature.short_name(), assumed.suffix()));
+    let (meaning, policy) = match session.settings.values {
+        Values::On => {
+            let policy = Policy::of(&signature);
+            let stated = |policy: &Policy| {
+                let statement = policy.statement(session.settings.routing);
+                session.text(statement)
+            };
+            let policy = policy.map(|policy| {
+                let text = stated(&policy);
+                (policy, text)
+            });
+            (meaning(&signature), policy)
+        }
+        Values::Off => (Meaning::Writes(outputs(&signature)), None),
+    };
     let kernel = Box::leak(Box::new(Kernel {
         origin,
         n_parameters: signature.parameters().len(),
-        meaning: meaning(&signature),
+        meaning,
+        policy,
     }));
     kernels.known.insert(address, kernel);
-    kernels.assumed.insert(origin, assumed);
+    kernels.reads.wrote(origin, assumed);
     kernel
 }
 
@@ -112,6 +137,15 @@ fn meaning(signature: &Signature) -> Meaning {
     if let Some(element_len) = signature.fill_element_len() {
         return Meaning::Fill { element_len };
     }
+    let outputs = outputs(signature);
+    match work::recognize(signature) {
+        Some(work) => Meaning::Work { work, outputs },
+        None => Meaning::Writes(outputs),
+    }
+}
+
+/// What a kernel writes when it is not carried out.
+fn outputs(signature: &Signature) -> Outputs {
     let chosen = |wanted: fn(Parameter) -> bool| -> Vec<(usize, Parameter)> {
         let parameters = signature.parameters().iter().copied().enumerate();
         parameters
@@ -120,14 +154,10 @@ fn meaning(signature: &Signature) -> Meaning {
     };
     let outputs = chosen(Parameter::is_written);
     // A kernel that writes nothing by its types writes through what its lambda captured.
-    let outputs = if outputs.is_empty() {
+    if outputs.is_empty() {
         chosen(|parameter| parameter == Parameter::Lambda)
     } else {
         outputs
-    };
-    match work::recognize(signature) {
-        Some(work) => Meaning::Work { work, outputs },
-        None => Meaning::Writes(outputs),
     }
 }
 
@@ -151,22 +181,46 @@ pub(crate) unsafe fn launched(
     }
     let kernel = kernel(session, address);
     let mut memory = session.memory();
+    let Some((policy, text)) = &kernel.policy else {
+        // SAFETY: promised by the caller.
+        unsafe { execute(&mut memory, kernel, arguments, grid) };
+        return;
+    };
+    let ground = Ground::new(session, *text);
+    // SAFETY: the policy was made of the signature of the launched kernel.
+    unsafe {
+        let found = policy.before(&memory, arguments);
+        execute(&mut memory, kernel, arguments, grid);
+        policy.after(&mut memory, arguments, found, ground);
+    }
+}
+
+/// Carries a launch out, or makes what it writes unknown.
+///
+/// # Safety
+/// As for [`launched`].
+unsafe fn execute(
+    memory: &mut Memory,
+    kernel: &Kernel,
+    arguments: *const *const c_void,
+    grid: [u32; 3],
+) {
     match &kernel.meaning {
         // SAFETY: the signature is that of the launched kernel.
         Meaning::Fill { element_len } => unsafe {
-            fill(&mut memory, *element_len, arguments, kernel.origin);
+            fill(memory, *element_len, arguments, kernel.origin);
         },
         Meaning::Work { work, outputs } => {
             // SAFETY: the signature is that of the launched kernel.
             let launch = unsafe { Launch::new(arguments, kernel.n_parameters, grid) };
-            if !work::carry_out(work, &launch, &mut memory, kernel.origin) {
+            if !work::carry_out(work, &launch, memory, kernel.origin) {
                 // SAFETY: as above.
-                unsafe { overwrite(&mut memory, outputs, arguments, kernel.origin) };
+                unsafe { overwrite(memory, outputs, arguments, kernel.origin) };
             }
         }
         // SAFETY: the signature is that of the launched kernel.
         Meaning::Writes(outputs) => unsafe {
-            overwrite(&mut memory, outputs, arguments, kernel.origin);
+            overwrite(memory, outputs, arguments, kernel.origin);
         },
     }
 }
@@ -255,13 +309,4 @@ pub(super) fn finish(memory: &mut Memory, output: u64, computed: Option<Known>, 
         None if memory.is_memory(output, 1) => memory.overwritten(output, origin),
         None => {}
     }
-}
-
-/// Fills `out` with what stands in for unknown bytes that `origin` wrote.
-pub(crate) fn assume(origin: u32, out: &mut [u8]) {
-    let kernels = KERNELS.lock().unwrap_or_else(PoisonError::into_inner);
-    let assumed = kernels
-        .as_ref()
-        .and_then(|kernels| kernels.assumed.get(&origin).copied());
-    assumed.unwrap_or_default().fill(out);
 }

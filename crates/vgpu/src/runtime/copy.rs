@@ -7,16 +7,16 @@
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::Ordering;
 
-use oomproof_profile::Touch;
 use oomproof_profile::layout::counter;
+use oomproof_profile::{Basis, Phase, Touch};
 
 use super::capture::{self, Lane};
 use super::current::{Current, answer, current};
 use super::graph::Work;
 use super::stream::is_stream;
-use crate::clock;
-use crate::contents::{Assumption, Pattern};
-use crate::kernels::assume;
+use crate::agent::phase_of;
+use crate::contents::Pattern;
+use crate::kernels::{Read, give};
 use crate::session::Session;
 use crate::status::CudaError;
 
@@ -140,32 +140,42 @@ unsafe fn device_to_host(session: &Session, to: u64, from: u64, len: u64) {
         .header
         .counter(counter::DEVICE_TO_HOST)
         .fetch_add(len, Ordering::Relaxed);
+    let [site, _, phase, _] = session.header.state();
     let mut memory = session.memory();
-    let origin = memory.origin(from);
-    let unknown = memory.contents.unknown(from, len);
-    if unknown > 0 && len > SMALL {
+    let read = Read {
+        origin: memory.origin(from),
+        site,
+        assumption: memory.contents.assumption(from, len),
+        is_unknown: memory.contents.unknown(from, len) > 0,
+    };
+    if len > SMALL && read.is_unknown {
         drop(memory);
         // SAFETY: promised by the caller.
         unsafe { zero_lazily(to as *mut u8, len as usize) };
-        session.unknown_read(from, len, 0, origin);
+        session.unknown_read(from, len, 0, read, Basis::Data);
         return;
     }
     // SAFETY: promised by the caller.
     let out = unsafe { std::slice::from_raw_parts_mut(to as *mut u8, len as usize) };
-    if unknown > 0 {
-        assume(origin, out);
+    if !read.is_unknown && read.assumption.is_none() {
+        memory.contents.read(from, out);
+        return;
     }
-    memory.contents.read(from, out);
-    let assumption = memory.contents.assumption(from, len);
+    let basis = give(session, read, out);
+    if basis != Basis::User {
+        memory.contents.read(from, out);
+    }
     drop(memory);
-    if unknown > 0 || assumption.is_some() {
-        let mut first = [0; 8];
-        let n_first = out.len().min(8);
-        first[..n_first].copy_from_slice(&out[..n_first]);
-        // An assumption says more than the kernel that computed with it.
-        let origin = assumption.map_or(origin, Assumption::text);
-        session.unknown_read(from, len, u64::from_le_bytes(first), origin);
-    }
+    let mut first = [0; 8];
+    let n_first = out.len().min(8);
+    first[..n_first].copy_from_slice(&out[..n_first]);
+    // Nothing is decided by what a checkpoint holds.
+    let basis = if phase_of(phase) == Phase::Save {
+        Basis::Data
+    } else {
+        basis
+    };
+    session.unknown_read(from, len, u64::from_le_bytes(first), read, basis);
 }
 
 /// Makes host memory read as zero without touching its whole pages, so that a copy of many gigabytes costs none.

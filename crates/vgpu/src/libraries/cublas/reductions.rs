@@ -3,8 +3,11 @@
 //! A number on the host is a read of unknown memory: it gets a stated default (0, and 1 for an index, which counts
 //! from 1) and is reported.
 
+use oomproof_profile::Basis;
+
 use super::CublasStatus;
 use super::handle::Handle;
+use crate::kernels::Read;
 use crate::session::session;
 
 /// Type of a result.
@@ -79,7 +82,8 @@ unsafe fn reduce(handle: u64, name: &str, result: u64, scalar: Option<Scalar>) -
         result,
         scalar.size() as u64,
         scalar.assumed(),
-        session.text(name),
+        Read::by_library(session.text(name)),
+        Basis::Number,
     );
     CublasStatus::SUCCESS
 }

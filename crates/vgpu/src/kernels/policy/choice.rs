@@ -1,0 +1,377 @@
+//! Choices among unknown scores: the best of each row, the `k` best, a sample.
+//!
+//! They route tokens to experts, name the next token, and assign boxes. Every candidate must get its share, or else
+//! parameters would get no gradients; and a next token must not be one that ends a text, and those have the first and
+//! the last numbers of a vocabulary. `--routing worst` gives every row the same choice, which is what the memory of the
+//! busiest expert is largest for.
+
+use oomproof_profile::Routing;
+
+use super::launch::{Launch, is_number};
+use super::tensor_info::TensorInfo;
+use super::{Ground, MAX_BYTES, put};
+use crate::kernels::signature::{Signature, index_calculator_len, split_at_commas};
+use crate::memory::Memory;
+
+/// Bytes of an index.
+const INDEX: u64 = 8;
+/// Offset of the sizes in a `ReduceOp` that tells where a value is: the operation takes one byte and its identity, a
+/// value and an index, begins at the next multiple of eight.
+const SIZES_AT: usize = 24;
+/// Bytes of that identity, which is the first of the sizes.
+const IDENTITY: u32 = 16;
+/// Bytes of the sizes.
+const SIZES: usize = 64;
+
+/// A kernel that chooses.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Choice {
+    /// `gatherTopK(input, candidates, k, largest, rows, stride, values, stride, indices, stride, ...)`, with the types.
+    TopK { number: String, indices: String },
+    /// `reduce_kernel(ReduceOp)` whose indices are the first output.
+    Best,
+    /// As `Best`, with values of this many bytes as first output and the indices as second.
+    BestAndWhere { value: u64 },
+    /// `sampleMultinomialWithReplacement(seed, samples, indices, rows, categories, ...)`.
+    Sample,
+    /// `sampleMultinomialOnce(indices, rows, categories, ...)`.
+    SampleOnce,
+}
+
+impl Choice {
+    pub(super) fn of(signature: &Signature) -> Option<Self> {
+        let types: Vec<&str> = signature.types().iter().map(String::as_str).collect();
+        match (signature.function(), types.as_slice()) {
+            (
+                "gatherTopK",
+                [
+                    _,
+                    n,
+                    k,
+                    "bool",
+                    rows,
+                    stride,
+                    _,
+                    values,
+                    indices,
+                    within,
+                    ..,
+                ],
+            ) if indices.contains("TensorInfo<long,")
+                && is_number(n)
+                && [k, rows, stride, values, within]
+                    .iter()
+                    .all(|other| *other == n) =>
+            {
+                Some(Self::TopK {
+                    number: (*n).to_owned(),
+                    indices: (*indices).to_owned(),
+                })
+            }
+            ("reduce_kernel", [operation]) => Self::of_reduction(operation),
+            ("sampleMultinomialWithReplacement", [_, "int", "long*", "long", "int", ..]) => {
+                Some(Self::Sample)
+            }
+            ("sampleMultinomialOnce", ["long*", "long", "int", ..]) => Some(Self::SampleOnce),
+            _ => None,
+        }
+    }
+
+    fn of_reduction(operation: &str) -> Option<Self> {
+        let inside = operation
+            .strip_prefix("at::native::ReduceOp<")?
+            .strip_suffix('>')?;
+        let [_, operation, index, output, ..] = split_at_commas(inside)[..] else {
+            return None;
+        };
+        let name = operation.split('<').next()?.rsplit("::").next()?;
+        match name {
+            _ if index != "unsigned int" => None,
+            "ArgMaxOps" | "ArgMinOps" if output == "long" => Some(Self::Best),
+            "MaxOps" | "MinOps" => Some(Self::BestAndWhere {
+                value: super::launch::width(output)?,
+            }),
+            _ => None,
+        }
+    }
+
+    pub(super) fn assume(&self, memory: &mut Memory, launch: Launch, ground: Ground) {
+        match self {
+            Self::TopK { number, indices } => {
+                let [candidates, k, rows] = [1, 2, 4].map(|index| launch.number(index, number));
+                let Some(info) = TensorInfo::read(launch, 8, indices) else {
+                    return;
+                };
+                let within = launch.number(9, number);
+                let spread = Spread {
+                    candidates,
+                    picks: k,
+                    routing: ground.routing,
+                };
+                write(memory, info.address, rows, spread, ground, |row, pick| {
+                    info.slice(row) + pick * within
+                });
+            }
+            Self::Best | Self::BestAndWhere { .. } => self.assume_reduction(memory, launch, ground),
+            Self::Sample => {
+                let spread = Spread {
+                    candidates: u64::from(launch.int(4)),
+                    picks: u64::from(launch.int(1)),
+                    routing: ground.routing,
+                };
+                let (address, rows) = (launch.word(2, 0), launch.word(3, 0));
+                write(memory, address, rows, spread, ground, |row, pick| {
+                    row * spread.picks + pick
+                });
+            }
+            Self::SampleOnce => {
+                let spread = Spread {
+                    candidates: u64::from(launch.int(2)),
+                    picks: 1,
+                    routing: ground.routing,
+                };
+                let (address, rows) = (launch.word(0, 0), launch.word(1, 0));
+                write(memory, address, rows, spread, ground, |row, _| row);
+            }
+        }
+    }
+
+    fn assume_reduction(&self, memory: &mut Memory, launch: Launch, ground: Ground) {
+        let [identity, candidates, rows] =
+            [0, 4, 8].map(|offset| launch.int_at(0, SIZES_AT + offset));
+        if identity != IDENTITY {
+            return;
+        }
+        let calculator = SIZES_AT + SIZES + index_calculator_len(1);
+        let addresses = (calculator + index_calculator_len(2)).next_multiple_of(8);
+        let (output, width) = match self {
+            Self::BestAndWhere { value } => (2, *value),
+            _ => (1, INDEX),
+        };
+        let address = launch.long_at(0, addresses + output * 8);
+        let n_dims = launch.int_at(0, calculator) as usize;
+        if n_dims > 25 {
+            return;
+        }
+        let dims: Vec<(u64, u64)> = (0..n_dims)
+            .map(|dim| {
+                let size = launch.int_at(0, calculator + 4 + dim * 12);
+                let stride = launch.int_at(0, calculator + 4 + 25 * 12 + dim * 8);
+                (u64::from(size), u64::from(stride) / width)
+            })
+            .collect();
+        let spread = Spread {
+            candidates: u64::from(candidates),
+            picks: 1,
+            routing: ground.routing,
+        };
+        write(
+            memory,
+            address,
+            u64::from(rows),
+            spread,
+            ground,
+            |row, _| {
+                let mut rest = row;
+                let mut offset = 0;
+                for (size, stride) in &dims {
+                    offset += rest % (*size).max(1) * stride;
+                    rest /= (*size).max(1);
+                }
+                offset
+            },
+        );
+    }
+}
+
+/// How picks are spread over the candidates.
+#[derive(Clone, Copy, Debug)]
+struct Spread {
+    candidates: u64,
+    picks: u64,
+    routing: Routing,
+}
+
+/// With more candidates than this they are the words of a vocabulary, or words times beams.
+const MOST_EXPERTS: u64 = 4096;
+
+impl Spread {
+    /// The candidate that a row picks.
+    fn pick(self, row: u64, pick: u64) -> u64 {
+        let n = self.candidates.max(1);
+        // No multiple of the golden ratio is near a whole number, so that the first pick among the words of any number
+        // of beams is neither among the first nor among the last words.
+        let start = (u128::from(n) * 618 / 1000) as u64;
+        let row = match self.routing {
+            Routing::Balanced => row,
+            Routing::Worst => 0,
+        };
+        let step = row.wrapping_mul(self.picks).wrapping_add(pick);
+        let window = if n > MOST_EXPERTS { n / 4 } else { n };
+        let window = window.max(self.picks).min(n);
+        (start + step % window) % n
+    }
+}
+
+/// Writes the picks of all rows where `place` says, in elements from `address` on.
+fn write(
+    memory: &mut Memory,
+    address: u64,
+    rows: u64,
+    spread: Spread,
+    ground: Ground,
+    place: impl Fn(u64, u64) -> u64,
+) {
+    let Some(count) = rows
+        .checked_mul(spread.picks)
+        .filter(|count| *count > 0 && count.saturating_mul(INDEX) <= MAX_BYTES)
+    else {
+        return;
+    };
+    let mut dense = vec![None; count as usize];
+    let mut scattered = Vec::new();
+    for row in 0..rows {
+        for pick in 0..spread.picks {
+            let (at, value) = (place(row, pick), spread.pick(row, pick));
+            match dense.get_mut(at as usize) {
+                Some(place) => *place = Some(value),
+                None => scattered.push((at, value)),
+            }
+        }
+    }
+    let first = address + place(0, 0) * INDEX;
+    if !memory.is_memory(first, INDEX) || memory.contents.unknown(first, INDEX) == 0 {
+        return;
+    }
+    if scattered.is_empty() {
+        let bytes = dense
+            .iter()
+            .flat_map(|value| value.unwrap_or(0).to_ne_bytes());
+        let bytes = bytes.collect();
+        put(memory, address, bytes, ground);
+        return;
+    }
+    let near = (0..).zip(dense);
+    let near = near.filter_map(|(at, value)| value.map(|value| (at, value)));
+    for (at, value) in near.chain(scattered) {
+        put(
+            memory,
+            address + at * INDEX,
+            value.to_ne_bytes().to_vec(),
+            ground,
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(text: &str, expected: Option<Choice>) {
+        assert_eq!(Choice::of(&Signature::parse(text)), expected, "{text}");
+    }
+
+    #[test]
+    fn are_known_by_their_signature() {
+        let info = |element: &str| format!("at::cuda::detail::TensorInfo<{element}, unsigned int>");
+        let (input, values, indices) = (info("float const"), info("float"), info("long"));
+        let u = "unsigned int";
+        check(
+            &format!(
+                "void at::native::sbtopk::gatherTopK<float, {u}, 2, false>({input}, {u}, {u}, bool, {u}, {u}, {values}, {u}, {indices}, {u}, float*)"
+            ),
+            Some(Choice::TopK {
+                number: u.to_owned(),
+                indices: indices.clone(),
+            }),
+        );
+        check(
+            &format!(
+                "void gatherTopK<float>({input}, {u}, {u}, bool, {u}, {u}, {values}, {u}, {values}, {u})"
+            ),
+            None,
+        );
+        let reduce = |operation: &str| {
+            format!(
+                "void at::native::reduce_kernel<512, 1, at::native::ReduceOp<{operation}> >(at::native::ReduceOp<{operation}>)"
+            )
+        };
+        check(
+            &reduce("float, at::native::ArgMaxOps<float>, unsigned int, long, 4, 4"),
+            Some(Choice::Best),
+        );
+        check(
+            &reduce(
+                "c10::BFloat16, at::native::MaxOps<c10::BFloat16>, unsigned int, c10::BFloat16, 4, 4",
+            ),
+            Some(Choice::BestAndWhere { value: 2 }),
+        );
+        check(
+            &reduce(
+                "float, at::native::MeanOps<float, float, float, float>, unsigned int, float, 4, 4",
+            ),
+            None,
+        );
+        check(
+            "void at::native::(anonymous namespace)::sampleMultinomialWithReplacement<float>(at::PhiloxCudaState, int, long*, long, int, float const*, float const*)",
+            Some(Choice::Sample),
+        );
+    }
+
+    fn spread(candidates: u64, picks: u64, routing: Routing) -> Spread {
+        Spread {
+            candidates,
+            picks,
+            routing,
+        }
+    }
+
+    /// How often each candidate is picked by this many rows.
+    fn counts(spread: Spread, rows: u64) -> Vec<u64> {
+        let mut counts = vec![0; spread.candidates as usize];
+        for row in 0..rows {
+            let mut picks: Vec<u64> = (0..spread.picks)
+                .map(|pick| spread.pick(row, pick))
+                .collect();
+            picks.iter().for_each(|pick| counts[*pick as usize] += 1);
+            picks.sort_unstable();
+            picks.dedup();
+            assert_eq!(picks.len() as u64, spread.picks, "a candidate twice");
+        }
+        counts
+    }
+
+    #[test]
+    fn balanced_choices_are_even() {
+        for (candidates, picks, rows) in
+            [(8, 2, 64), (8, 1, 3), (128, 8, 100), (3, 3, 5), (60, 4, 30)]
+        {
+            let counts = counts(spread(candidates, picks, Routing::Balanced), rows);
+            let (low, high) = (counts.iter().min().unwrap(), counts.iter().max().unwrap());
+            assert!(high - low <= 1, "{counts:?}");
+        }
+    }
+
+    #[test]
+    fn the_worst_choice_is_always_the_same() {
+        let counts = counts(spread(8, 2, Routing::Worst), 10);
+        assert_eq!(counts.iter().filter(|count| **count == 10).count(), 2);
+    }
+
+    #[test]
+    fn words_are_not_special_ones() {
+        for (words, beams) in [32_000, 50_257, 128_256, 151_936, 256_000, 30_522]
+            .into_iter()
+            .flat_map(|words| (1..=16).map(move |beams| (words, beams)))
+        {
+            for row in 0..64 {
+                let picked =
+                    spread(words * beams, 2 * beams, Routing::Balanced).pick(row, 0) % words;
+                assert!(
+                    picked > 200 && picked < words - words / 100,
+                    "{picked} of {words} with {beams} beams"
+                );
+            }
+        }
+    }
+}

@@ -25,6 +25,10 @@ const LINE: usize = 72;
 /// Kinds of assumptions on which the figure does not hang: they tell how it was found or shown.
 const HARMLESS: &[&str] = &[
     "context_estimate",
+    "unknown_number",
+    "unknown_data",
+    "assumed_health",
+    "given_value",
     "writes_redirected",
     "skipped_init",
     "compile",
@@ -75,6 +79,11 @@ fn pair((&role, &size): (&Role, &Bytes)) -> (Role, Bytes) {
     (role, size)
 }
 
+/// Whether the figures would be others if this did not hold.
+fn matters(assumption: &Assumption) -> bool {
+    !HARMLESS.contains(&assumption.kind.as_str())
+}
+
 /// The sentence that answers the question.
 pub(crate) fn first_line(verdict: &Verdict) -> String {
     // What came after an early stop may need more, and often does: evaluation and saving are where late errors come from.
@@ -94,11 +103,12 @@ pub(crate) fn first_line(verdict: &Verdict) -> String {
         Answer::DoesNotFit => "does not fit".color(AnsiColors::Red).bold().to_string(),
         Answer::Unknown => "unknown".color(AnsiColors::Yellow).bold().to_string(),
     };
-    let matters = |assumption: &&Assumption| !HARMLESS.contains(&assumption.kind.as_str());
-    let condition = match verdict.assumptions.iter().filter(matters).count() {
+    let decisive = verdict.assumptions.iter().filter(|each| matters(each));
+    let condition = match decisive.count() {
+        _ if verdict.verdict == Answer::Unknown => String::new(),
         0 => String::new(),
-        1 => " on 1 assumption".to_owned(),
-        count => format!(" on {count} assumptions"),
+        1 => ", if the assumption below holds".to_owned(),
+        count => format!(", if the {count} assumptions below hold"),
     };
     let card = format!("{} on {}", verdict.device.total_bytes, verdict.device.name);
     let peak = verdict.peak.allocated_bytes;
@@ -440,13 +450,18 @@ fn write_phases(out: &mut String, verdict: &Verdict) -> fmt::Result {
 }
 
 fn write_caveats(out: &mut String, verdict: &Verdict) -> fmt::Result {
-    if !verdict.assumptions.is_empty() {
-        heading(out, "assumed")?;
-        for assumption in verdict.assumptions.iter().take(LONGEST_LIST) {
+    let (decisive, harmless): (Vec<_>, Vec<_>) =
+        verdict.assumptions.iter().partition(|each| matters(each));
+    for (title, assumptions) in [("assumed, and decisive", decisive), ("assumed", harmless)] {
+        if assumptions.is_empty() {
+            continue;
+        }
+        heading(out, title)?;
+        for assumption in assumptions.iter().take(LONGEST_LIST) {
             let place = placed(assumption.r#where.as_deref());
             write_wrapped(out, "  - ", &format!("{}{place}", assumption.text))?;
         }
-        write_more(out, verdict.assumptions.len())?;
+        write_more(out, assumptions.len())?;
     }
     if !verdict.unsupported.is_empty() {
         heading(out, "not supported, and answered so")?;

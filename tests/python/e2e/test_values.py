@@ -118,7 +118,7 @@ def test_fills_are_right(kind: str) -> None:
 
 
 def test_nothing_was_assumed_of_what_is_known() -> None:
-    assert KNOWN.result().assumptions("unknown_value") == []
+    assert KNOWN.result().reads() == []
 
 
 @pytest.mark.parametrize(
@@ -136,7 +136,7 @@ def test_what_is_not_known_is_reported_where_it_is_read(text: str) -> None:
     finished = UNKNOWN.result()
     lines = (finished.folder / "train.py").read_text().splitlines()
     number = next(at for at, line in enumerate(lines, 1) if text in line)
-    places = [str(each["where"]).rpartition("/")[2] for each in finished.assumptions("unknown_value")]
+    places = [str(each["where"]).rpartition("/")[2] for each in finished.reads()]
     assert f"train.py:{number}" in places
 
 

@@ -76,6 +76,11 @@ class Finished:
     def assumptions(self, kind: str) -> List[Dict[str, Any]]:
         return [each for each in self.verdict["assumptions"] if each["kind"] == kind]
 
+    def reads(self) -> List[Dict[str, Any]]:
+        """What was read and is not known for sure, for whatever reason."""
+        kinds = ("unknown_value", "unknown_number", "unknown_data", "assumed_value", "assumed_health", "given_value")
+        return [each for kind in kinds for each in self.assumptions(kind)]
+
 
 @dataclass
 class Program:

@@ -335,7 +335,7 @@ fn first_lines_name_only_assumptions_that_matter_to_the_figure() {
                 about 9.18 GiB with context (9.05 GiB to 9.43 GiB)";
     check_first(
         |verdict| verdict.assumptions.push(assumed("unknown_value")),
-        &format!("fits on 1 assumption: {rest}"),
+        &format!("fits, if the assumption below holds: {rest}"),
     );
     check_first(
         |verdict| {
@@ -343,7 +343,7 @@ fn first_lines_name_only_assumptions_that_matter_to_the_figure() {
                 .assumptions
                 .extend([assumed("generic_card"), assumed("unknown_value")]);
         },
-        &format!("fits on 2 assumptions: {rest}"),
+        &format!("fits, if the 2 assumptions below hold: {rest}"),
     );
     check_first(
         |verdict| verdict.assumptions.push(assumed("writes_redirected")),

@@ -15,6 +15,7 @@ use super::current::{Current, answer, current};
 use super::graph::Work;
 use super::stream::is_stream;
 use crate::agent::phase_of;
+use crate::clock;
 use crate::contents::Pattern;
 use crate::kernels::{Read, give};
 use crate::session::Session;

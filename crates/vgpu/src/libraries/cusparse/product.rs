@@ -4,6 +4,8 @@
 //! equally long, which gives the number of intermediate products on average; the most there can be is every element
 //! of the result, which would make a product of two large sparse matrices a dense one.
 
+use oomproof_profile::Basis;
+
 use std::collections::BTreeSet;
 
 use super::CusparseStatus;
@@ -11,6 +13,7 @@ use super::description::{Sparse, create, destroy, element_bytes, look};
 use super::handle::session_of;
 use super::scratch::{Work, scratch_bytes};
 use super::structure::{numbers, write_numbers};
+use crate::kernels::Read;
 use crate::libraries::estimate::assume;
 use crate::session::Session;
 use crate::status::put;
@@ -98,7 +101,8 @@ fn assumed_count(session: &Session, name: &str, address: u64, count: i64) {
         "where the structure of the matrices is not known, rows are taken as equally long and no two products fall on \
          the same element; a product can have up to every element of the result",
     );
-    session.unknown_read(address, 8, count as u64, session.text(name));
+    let read = Read::by_library(session.text(name));
+    session.unknown_read(address, 8, count as u64, read, Basis::Plain);
 }
 
 /// State of a product.

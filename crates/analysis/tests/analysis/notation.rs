@@ -213,6 +213,9 @@ impl Writer {
             "lost" => self.lost = true,
             "unknown-read" => {
                 let origin = self.text(words[1]);
+                let assumption =
+                    option("hangs-on=").map_or(0, |text| self.text(&text.replace('_', " ")));
+                let assumed_at = option("assumed-at=").map_or(0, |place| self.line(place));
                 self.records.push(Record::UnknownRead(UnknownRead {
                     nanos: 0,
                     address: 0,
@@ -223,9 +226,8 @@ impl Writer {
                         let found = Basis::ALL.iter().find(|basis| basis.word() == word);
                         *found.unwrap_or_else(|| panic!("`{word}` is no basis"))
                     }),
-                    assumption: option("hangs-on=")
-                        .map_or(0, |text| self.text(&text.replace('_', " "))),
-                    assumed_at: option("assumed-at=").map_or(0, |place| self.line(place)),
+                    assumption,
+                    assumed_at,
                     phase: Phase::Idle,
                     step: 0,
                     site: line,

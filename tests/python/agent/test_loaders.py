@@ -65,7 +65,7 @@ class World:
         self.counters[8] += 1
         self.counters[STEP_PEAK_ALLOCATED] = peak
         self.counters[STEP_PEAK_RESERVED] = MIB
-        self.counters[ALLOCATED] = level
+        self.counters[ALLOCATED] = level or self.counters[ALLOCATED]
 
     def train(self, *, peak=MIB):
         self.work(peak=peak)
@@ -167,6 +167,17 @@ def test_a_higher_peak_in_a_later_epoch_is_followed():
     loader = world.loader(100)
     epoch(world, loader)
     assert len(epoch(world, loader, peak=lambda batch: 2 * MIB)) == 3
+
+
+def test_what_another_optimizer_leaves_is_waited_for():
+    world = World()
+    loader = world.loader(100)
+    assert [len(epoch(world, loader)) for _ in range(4)] == [3, 2, 1, 1]
+    world.steps.made(Optimizer())
+    assert len(epoch(world, loader)) == 3
+    world.counters[ALLOCATED] = MIB
+    assert len(epoch(world, loader)) == 3
+    assert len(epoch(world, loader)) == 1
 
 
 @pytest.mark.parametrize("settings", [{"full": True}, {"steps": 90}])

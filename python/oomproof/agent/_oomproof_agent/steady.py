@@ -29,8 +29,11 @@ class Steady:
         self._passes = 0
         # The batches of the current pass differ in size.
         self.ragged = False
+        # An optimizer was made: the states that its first step makes are in the peak of its second.
+        self.fresh = False
         self.allocated: List[int] = []
         self.reserved: List[int] = []
+        self.left: List[int] = []
 
     def pass_begins(self) -> None:
         """A loop over data begins; the next step may be the first of another pass."""
@@ -39,8 +42,9 @@ class Steady:
             self._passes += 1
         self.ragged = False
 
-    def ended(self, *, allocated: int, reserved: int) -> Optional[str]:
-        """A training step ended with these peaks; a reason when the peak of such steps is known."""
+    def ended(self, *, allocated: int, reserved: int, left: int = 0) -> Optional[str]:
+        """A training step ended with these peaks and left so much; a reason when the peak of such steps is known."""
+        self.left.append(left)
         self.allocated.append(allocated)
         self.reserved.append(reserved)
         count = len(self.allocated)
@@ -49,11 +53,12 @@ class Steady:
         if self._limit is not None:
             return "steps" if count >= self._limit else None
         inside = count - self._pass_began
-        if self._pass_began and inside >= (2 if self._passes == 1 else 1) and self._nothing_new():
+        if not self.fresh and inside >= (2 if self._passes == 1 else 1) and self._nothing_new():
             return "steady"
         if inside < LEAST_STEPS or max(self.allocated) == 0:
             return None
         if self._calm():
+            self.fresh = False
             return "steady"
         if inside >= GROWING_STEPS and self._growing():
             return "growing"
@@ -61,6 +66,7 @@ class Steady:
 
     def forward_ended(self, *, allocated: int, reserved: int) -> Optional[str]:
         """A forward pass of a script that does not train ended."""
+        self.left.append(0)
         self.allocated.append(allocated)
         self.reserved.append(reserved)
         count = len(self.allocated)
@@ -85,10 +91,14 @@ class Steady:
         )
 
     def _nothing_new(self) -> bool:
-        before = self._pass_began
-        return max(self.allocated[before:]) < max(self.allocated[:before]) + BLOCK and max(
-            self.reserved[before:]
-        ) <= max(self.reserved[:before])
+        begin = self._pass_began
+        if begin == 0:
+            return False
+
+        def higher(levels: List[int], by: int) -> bool:
+            return max(levels[begin:]) >= max(levels[:begin]) + by
+
+        return not (higher(self.allocated, BLOCK) or higher(self.left, BLOCK) or higher(self.reserved, 1))
 
     def _growing(self) -> bool:
         recent = self.allocated[-(GROWING_STEPS - 1) :]

@@ -12,7 +12,7 @@ from typing import Any, Callable, List, Optional
 
 from .course import Course
 from .device import Device
-from .names import EVENTS, STEP_PEAK_ALLOCATED, STEP_PEAK_RESERVED
+from .names import ALLOCATED, EVENTS, STEP_PEAK_ALLOCATED, STEP_PEAK_RESERVED
 from .steady import Steady
 
 # A script may look at a few outputs before it trains.
@@ -58,6 +58,7 @@ class Steps:
 
     def made(self, optimizer: Any) -> None:
         self._made.append(weakref.ref(optimizer))
+        self._steady.fresh = True
 
     def optimizer_ended(self, optimizer: Any) -> None:
         self._trained = True
@@ -125,8 +126,11 @@ class Steps:
         reserved = self._device.counter(STEP_PEAK_RESERVED)
         self._device.step(self.count)
         self._on_end(self.count)
-        ended = self._steady.forward_ended if forward else self._steady.ended
-        reason = ended(allocated=allocated, reserved=reserved)
+        if forward:
+            reason = self._steady.forward_ended(allocated=allocated, reserved=reserved)
+        else:
+            left = self._device.counter(ALLOCATED)
+            reason = self._steady.ended(allocated=allocated, reserved=reserved, left=left)
         self._course.step_ended(step=self.count, reason=reason if self._counts(reason) else None)
 
     def _counts(self, reason: Optional[str]) -> bool:

@@ -161,6 +161,15 @@ fn loops_cut(timeline: &Timeline) -> Option<Assumption> {
     })
 }
 
+/// Epochs that were not run hold more than those that were.
+pub(crate) fn epochs_grow(growth: Bytes) -> Option<Assumption> {
+    (growth > Bytes::ZERO).then(|| {
+        let text =
+            format!("each epoch held {growth} more than the one before; later ones were not run");
+        assumption("epochs_grow", text)
+    })
+}
+
 /// A loop whose peak is steady says nothing of an evaluation behind it.
 fn rest_not_run(timeline: &Timeline) -> Option<Assumption> {
     let stop = timeline.stopped_from_inside()?;

@@ -6,7 +6,7 @@ use serde::Deserialize;
 use thiserror::Error;
 
 use crate::answer::Evidence;
-use crate::assumptions::assumptions;
+use crate::assumptions::{assumptions, epochs_grow};
 use crate::circumstances::Circumstances;
 use crate::growth::{Steps, growth_per_epoch, growth_per_step};
 use crate::holding::{Holding, Moments};
@@ -112,7 +112,10 @@ impl Verdict {
                 .collect(),
             steps_measured: timeline.steps.len() as u32,
             growth_bytes_per_step: growth,
-            assumptions: assumptions(&timeline, &settings, holding.as_ref(), scratch),
+            assumptions: epochs_grow(epoch_growth)
+                .into_iter()
+                .chain(assumptions(&timeline, &settings, holding.as_ref(), scratch))
+                .collect(),
             unsupported: unsupported(&timeline),
             script: Script {
                 exit_code: circumstances.exit_code,

@@ -39,7 +39,7 @@ class World:
         self.notes = []
         self.attached = False
         steady = Steady(steps=steps, full=full)
-        self.course = Course(stop=self._stop, time_limit=None, clock=lambda: self.now)
+        self.course = Course(stop=self._stop, time_limit=None, clock=lambda: self.now, work=lambda: self.now)
         self.steps = Steps(self, steady, self.course, on_end=lambda step: None)
         self.loaders = Loaders(self, self.course, steady, self.steps, place=lambda: None, clock=lambda: self.now)
         self.module = dataloader()

@@ -578,6 +578,12 @@ fn assumptions() {
         r#"note {"kind":"cut","where":"t.py:7","batches":4}; note {"kind":"cut","where":"t.py:9","batches":3,"of":5}"#,
         "loops_cut 2 loops over data were ended when their peak was known, the first after 4 batches; --full runs them whole [t.py:7]",
     );
+    let epoch =
+        |name: &str| format!(r#"alloc {name} 2MiB; step; note {{"kind":"cut","training":true}}"#);
+    check_assumption(
+        &["a", "b", "c", "d", "e"].map(epoch).join("; "),
+        "epochs_grow each epoch held 2.00 MiB more than the one before; later ones were not run []",
+    );
     check_assumption(
         "",
         "context_estimate the CUDA context is estimated to take 150.00 MiB (100.00 MiB to 200.00 MiB) []",

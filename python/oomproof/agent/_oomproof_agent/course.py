@@ -12,9 +12,12 @@ from __future__ import annotations
 import time
 from typing import Callable, Optional
 
-# Seconds that a script gets after it showed something new, or as many times what training took if that is longer.
+# Seconds that a script gets after it showed something new, or as many times what training took if that is longer. They
+# are seconds of its own work, so that an answer does not hang on what else the machine does; of the clock's there are
+# as many times more.
 PATIENCE = 10.0
 AGAIN = 1.0
+IDLING = 3.0
 # How often something new may start the wait again.
 RENEWALS = 8
 # Seconds kept free before the time limit of the run, which would leave no answer.
@@ -42,9 +45,13 @@ class Course:
         stop: Callable[[str, int], None],
         time_limit: Optional[float],
         clock: Callable[[], float] = time.monotonic,
+        work: Callable[[], float] = time.thread_time,
     ) -> None:
         self._stop = stop
         self._clock = clock
+        self._work = work
+        self._worked = 0.0
+        self._enough = 0.0
         self._limit = None if time_limit is None else clock() + time_limit - MARGIN
         self._began: Optional[float] = None
         self._deadline: Optional[float] = None
@@ -67,7 +74,7 @@ class Course:
         now = self._clock()
         self._step = step
         if self._began is None:
-            self._began = now
+            self._began, self._worked = now, self._work()
         if not self.agree(STEP, reason is not None):
             reason = None
         self.pass_reason = reason
@@ -97,10 +104,14 @@ class Course:
             self._stop(self.reason, self._step)
 
     def _expired(self) -> bool:
-        return self._deadline is not None and self._clock() >= self._deadline
+        if self._deadline is None:
+            return False
+        return self._work() >= self._enough or self._clock() >= self._deadline
 
     def _wait(self, now: float) -> None:
         took = now - (self._began if self._began is not None else now)
-        self._deadline = now + max(PATIENCE, AGAIN * took)
+        self._deadline = now + max(IDLING * PATIENCE, AGAIN * took)
         if self._limit is not None:
             self._deadline = min(self._deadline, self._limit)
+        worked = self._work()
+        self._enough = worked + max(PATIENCE, AGAIN * (worked - self._worked))

@@ -7,8 +7,10 @@ mod header;
 use std::ffi::c_char;
 
 use header::{Picture, picture};
+use oomproof_profile::Basis;
 
 use super::estimate::assume;
+use crate::kernels::Read;
 use crate::session::{Session, session};
 use crate::status::put;
 
@@ -398,7 +400,8 @@ pub unsafe extern "C" fn nvjpegEncodeRetrieveBitstreamDevice(
     unsafe { put(length, encoded.unwrap_or(0) as usize) };
     if let (Ok(encoded), Some(session)) = (encoded, session()) {
         if data == 0 {
-            session.unknown_read(0, 8, encoded, session.text(name));
+            let read = Read::by_library(session.text(name));
+            session.unknown_read(0, 8, encoded, read, Basis::Plain);
         } else {
             session.library_wrote(name, &[data]);
         }

@@ -4,6 +4,7 @@ use std::ffi::{c_int, c_long};
 
 use super::capture::refuse_unsafe;
 use super::current::{Current, answer, current, output};
+use super::error::version;
 use super::host::unmap_host;
 use crate::memory::{HostUse, Kind, Refusal};
 use crate::session::Session;
@@ -123,7 +124,7 @@ pub unsafe extern "C" fn cudaMemGetInfo(free: *mut usize, total: *mut usize) -> 
     })
 }
 
-/// `cudaPointerAttributes`.
+/// `cudaPointerAttributes` of CUDA 12: callers built for it have room for no more.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PointerAttributes {
@@ -131,6 +132,13 @@ pub struct PointerAttributes {
     device: c_int,
     device_pointer: u64,
     host_pointer: u64,
+}
+
+/// `cudaPointerAttributes` since CUDA 13.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct PointerAttributes13 {
+    known: PointerAttributes,
     reserved: [c_long; 8],
 }
 
@@ -163,19 +171,18 @@ pub(crate) fn pointer_kind(session: &Session, address: u64) -> (PointerKind, Opt
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudaPointerGetAttributes(
-    attributes: *mut PointerAttributes,
+    pointer: *mut PointerAttributes,
     address: u64,
 ) -> CudaError {
     /// `cudaInvalidDeviceId`.
     const NO_DEVICE: c_int = -2;
     answer(|| {
-        let attributes = output(attributes)?;
+        let attributes = output(pointer)?;
         let mut found = PointerAttributes {
             kind: 0,
             device: NO_DEVICE,
             device_pointer: 0,
             host_pointer: address,
-            reserved: [0; 8],
         };
         let current = current();
         if let Ok(Current {
@@ -202,7 +209,14 @@ pub unsafe extern "C" fn cudaPointerGetAttributes(
                 PointerKind::Unregistered => {}
             }
         }
-        attributes.set(found);
+        if version() >= 13_000 {
+            output(pointer.cast::<PointerAttributes13>())?.set(PointerAttributes13 {
+                known: found,
+                reserved: [0; 8],
+            });
+        } else {
+            attributes.set(found);
+        }
         current.map(drop)
     })
 }

@@ -261,6 +261,13 @@ def test_the_largest_batch_is_run_before_the_end(stream, kind):
     assert kind in world.kinds()
 
 
+def test_one_larger_batch_among_equal_ones_is_run():
+    world = World()
+    shapes = epoch(world, world.loader(60, lambda number: (8, 500 if number == 9 else 16)), peak=by_size)
+    assert shapes == [(8, 16)] * 3 + [(8, 500)]
+    assert world.kinds() == ["cut", "largest_batch_run"]
+
+
 def test_batches_that_were_not_looked_at_are_told(monkeypatch):
     monkeypatch.setattr(ragged, "_SECONDS", -1.0)
     world = World()

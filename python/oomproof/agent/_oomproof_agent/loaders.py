@@ -227,6 +227,10 @@ class Loaders:
             current.levels.append(self._device.counter(ALLOCATED))
         if not self._trains(current):
             self._course.look(ALONE)
+        if current.walked and not current.fed:
+            # The rest of the data was looked at and is gone.
+            self._cut(current, iterator)
+            return True
         if current.fed or current.yielded == 0 or not self._wants(current, stepped=stepped, worked=worked):
             return False
         if current.cuttable and not takes_an_end(consumer):
@@ -234,11 +238,10 @@ class Loaders:
             self._cuttable = not self._trains(current)
         if not current.cuttable:
             return False
-        if not current.walked:
-            current.walked = True
-            self._look_further(current, iterator)
-            if current.fed:
-                return False
+        current.walked = True
+        self._look_further(current, iterator)
+        if current.fed:
+            return False
         self._cut(current, iterator)
         return True
 
@@ -293,7 +296,7 @@ class Loaders:
             where=self._place(),
             batches=current.yielded,
             of=current.length,
-            reason=self._course.pass_reason if trains else "steady",
+            reason=(self._course.pass_reason if trains else None) or "steady",
             training=trains,
             growth=current.growth if not trains and self._grows(current) else 0,
             step=self._steps.count,

@@ -15,8 +15,9 @@ from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Tu
 
 from .batches import Size, size
 
-# Batches looked at before the data is taken to be uniform, and the time for that.
+# Batches looked at before the data is taken to be uniform, and the time for that: at least as much as nobody minds.
 _PROBES = 16
+_UNNOTICED_SECONDS = 0.5
 _PROBE_SECONDS = 2.0
 _SECONDS = 10.0
 _MOST_BATCHES = 1_000_000
@@ -74,8 +75,9 @@ def walk(
             left = known
             for make in makers:
                 took = clock() - began
+                enough = largest.looked >= _PROBES and took > _UNNOTICED_SECONDS
                 alike = len(largest.sizes) == 1
-                if took > _SECONDS or (alike and (largest.looked >= _PROBES or took > _PROBE_SECONDS)):
+                if took > _SECONDS or (alike and (enough or took > _PROBE_SECONDS)):
                     break
                 largest.take(make())
                 left = None if left is None else left - 1

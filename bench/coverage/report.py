@@ -16,6 +16,10 @@ def in_short(result: dict[str, Any]) -> str:
     """One line on the screen."""
     if result.get("lacking"):
         return f"lacks {', '.join(result['lacking'])}"
+    if "verdict" not in result:
+        error = "" if result["exit_code"] == 0 else ": " + " | ".join(result["last_lines"][-2:])
+        allocated = max((c.get("max_memory_allocated", 0) for c in result["census"]), default=0)
+        return f"exit code {result['exit_code']}{error} {mib(allocated)} {result['seconds']} s"
     verdict = result["verdict"]
     if not verdict:
         return f"NO VERDICT, exit code {result['exit_code']}: {' | '.join(result['last_lines'][-2:])}"

@@ -19,6 +19,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -73,6 +74,11 @@ class Row:
         """Where the script is; a module of an installed package begins with `-m`."""
         return str((HERE / self.file).resolve())
 
+    @property
+    def stands_alone(self) -> bool:
+        """Whether it cannot share a process with others."""
+        return bool(self.launcher or self.memory or self.file.endswith(".ipynb"))
+
 
 @dataclass(frozen=True)
 class Place:
@@ -89,36 +95,41 @@ def rows() -> list[Row]:
         return [Row(**entry) for entry in tomllib.load(file)["script"]]
 
 
-def command(row: Row, place: Place, part: str) -> list[str]:
-    """How one part of one row is started."""
-    options = ["--gpu", row.gpu, "--timeout", f"{place.timeout_secs}s", "--json", "--python", place.python]
+def options(row: Row, place: Place, part: str) -> list[str]:
+    """The settings of a run."""
+    asked = ["--gpu", row.gpu, "--json", "--python", place.python]
     if row.memory:
-        options += ["--memory", row.memory]
+        asked += ["--memory", row.memory]
     if part != "run":
-        options += ["--full", "--no-labels"]
-    if part == "cpu":
-        options += ["--real-init"]
-    counted = [str(HERE / "census.py"), *(["--optimizers-only"] if row.steps_only else [])] if part != "run" else []
-    started = [*row.launcher, *counted, row.path, *row.arguments]
-    return [place.oomproof, "run", *options, *started]
+        asked += ["--full", "--no-labels"]
+    return [*asked, "--real-init"] if part == "cpu" else asked
+
+
+def environment(part: str, folder: str) -> dict[str, str]:
+    """Nothing is asked of the network, and on the CPU there is no device."""
+    offline = {"HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false", "YOLO_OFFLINE": "true"}
+    if part != "run":  # Where the device is counted by CUDA, a process cannot fork afterwards.
+        offline["PYTORCH_NVML_BASED_CUDA_CHECK"] = "1"
+    hidden = {"CUDA_VISIBLE_DEVICES": ""} if part == "cpu" else {}
+    return {**os.environ, **offline, **hidden, "YOLO_CONFIG_DIR": folder}
 
 
 def start(row: Row, place: Place, part: str) -> dict[str, Any]:
-    """Runs one part and keeps what is needed of it."""
-    environment = {**os.environ, "HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false", "YOLO_OFFLINE": "true"}
-    if part == "cpu":
-        environment["CUDA_VISIBLE_DEVICES"] = ""
+    """Runs one part of one row and keeps what is needed of it."""
+    counted = [str(HERE / "census.py"), *(["--optimizers-only"] if row.steps_only else [])] if part != "run" else []
+    limit = ["--timeout", f"{place.timeout_secs}s"]
     began = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
-        environment["YOLO_CONFIG_DIR"] = folder
         finished = subprocess.run(
-            command(row, place, part),
+            [
+                *[place.oomproof, "run", *options(row, place, part), *limit],
+                *[*row.launcher, *counted, row.path, *row.arguments],
+            ],
             capture_output=True,
             text=True,
             errors="replace",
-            env=environment,
+            env=environment(part, folder),
             cwd=folder,
-            timeout=place.timeout_secs + 120,
         )
     marked = [line.split("CENSUS", 1)[1] for line in finished.stderr.splitlines() if line.startswith("CENSUS")]
     try:
@@ -128,10 +139,43 @@ def start(row: Row, place: Place, part: str) -> dict[str, Any]:
     return {
         "verdict": verdict,
         "census": sorted((json.loads(line) for line in marked), key=lambda counts: int(counts["rank"])),
-        "exit_code": finished.returncode,
+        "exit_code": verdict["script"]["exit_code"] if verdict else finished.returncode,
         "seconds": round(time.monotonic() - began, 1),
         "last_lines": [line for line in finished.stderr.splitlines() if not line.startswith("CENSUS")][-40:],
     }
+
+
+def start_batch(several: list[Row], place: Place, part: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Runs one part of rows that have the same settings in one process, which forks; gives each when it is done."""
+    jobs = [
+        {
+            "name": row.name,
+            "script": row.path,
+            "arguments": row.arguments,
+            "optimizers_only": row.steps_only,
+            "timeout_secs": place.timeout_secs,
+        }
+        for row in several
+    ]
+    limit = ["--timeout", f"{place.timeout_secs * (len(jobs) + 4)}s"]
+    with tempfile.TemporaryDirectory() as folder:
+        listed = Path(folder) / "jobs.json"
+        listed.write_text(json.dumps(jobs))
+        process = subprocess.Popen(
+            [place.oomproof, "run", *options(several[0], place, part), *limit, str(HERE / "batch.py"), str(listed)],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+            errors="replace",
+            env=environment(part, folder),
+            cwd=folder,
+        )
+        assert process.stderr is not None
+        for line in process.stderr:
+            if line.startswith("BATCH"):
+                result = json.loads(line[5:])
+                yield result.pop("name"), result
+        process.wait()
 
 
 def versions(python: str, names: set[str]) -> dict[str, str]:
@@ -158,21 +202,38 @@ def main() -> None:
     table = rows()
     found = versions(place.python, {name for row in table for name in row.needs} | {"torch", "triton", "numpy"})
     wanted = [row for row in table if not arguments.only or any(word in row.name for word in arguments.only)]
-    work = [(row, part) for part in PARTS if part not in arguments.skip for row in wanted]
 
-    def do(row: Row, part: str) -> None:
-        kept = arguments.state / f"{row.name}.{part}.json"
-        if part == "cpu" and row.without_cpu:
-            return
-        if arguments.missing and kept.exists() and checks.went_well(row, part, json.loads(kept.read_text())):
-            return
-        lacking = [name for name in row.needs if name not in found]
-        result = {"lacking": lacking} if lacking else start(row, place, part)
-        kept.write_text(json.dumps(result, indent=1))
+    def keep(row: Row, part: str, result: dict[str, Any]) -> None:
+        (arguments.state / f"{row.name}.{part}.json").write_text(json.dumps(result, indent=1))
         print(f"{row.name:<28} {part:<6} {report.in_short(result)}", flush=True)
 
+    def is_due(row: Row, part: str) -> bool:
+        if part in arguments.skip or (part == "cpu" and row.without_cpu):
+            return False
+        kept = arguments.state / f"{row.name}.{part}.json"
+        if arguments.missing and kept.exists() and checks.went_well(row, part, json.loads(kept.read_text())):
+            return False
+        lacking = [name for name in row.needs if name not in found]
+        if lacking:
+            keep(row, part, {"lacking": lacking})
+        return not lacking
+
+    def run_group(rows_of_group: list[Row], part: str) -> None:
+        if part == "run" or rows_of_group[0].stands_alone:
+            keep(rows_of_group[0], part, start(rows_of_group[0], place, part))
+            return
+        by_name = {row.name: row for row in rows_of_group}
+        for name, result in start_batch(rows_of_group, place, part):
+            keep(by_name[name], part, result)
+
+    groups: dict[tuple[str, ...], list[Row]] = {}
+    for part in PARTS:
+        for row in wanted:
+            if is_due(row, part):
+                alone = row.name if part == "run" or row.stands_alone else ""
+                groups.setdefault((part, row.gpu if part == "whole" else "", alone), []).append(row)
     with ThreadPoolExecutor(arguments.jobs) as pool:
-        for finished in [pool.submit(do, row, part) for row, part in work]:
+        for finished in [pool.submit(run_group, group, key[0]) for key, group in groups.items()]:
             finished.result()
     results = {
         row.name: {

@@ -88,8 +88,8 @@ impl Evidence<'_> {
 
     /// A loop without training steps that kept more with every batch and was ended early: its end is known by its length.
     fn full_before_the_end_of_a_loop(&self, left: Bytes) -> Option<Reason> {
-        let cuts = self.timeline.notes.iter().filter(|note| note.kind == "cut");
-        cuts.filter_map(|cut| {
+        let mut cuts = self.timeline.notes.iter().filter(|note| note.kind == "cut");
+        cuts.find_map(|cut| {
             let growth = cut.number("growth").filter(|growth| *growth > 0)?;
             let rest = cut.number("of")?.saturating_sub(cut.number("batches")?);
             let more = Bytes::new(growth.saturating_mul(rest));
@@ -101,7 +101,6 @@ impl Evidence<'_> {
                 reason(ReasonKind::Growing, text)
             })
         })
-        .next()
     }
 
     /// Growth that would fill the card while a run of ordinary length lasts.

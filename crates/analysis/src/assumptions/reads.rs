@@ -131,7 +131,7 @@ fn number(bits: u64, size: u64) -> String {
             ..=0xffff_ffff => 32,
             _ => 64,
         };
-        size * 8 >= width && bits & (u64::MAX >> (64 - width)) == *one
+        size.saturating_mul(8) >= width && bits & (u64::MAX >> (64 - width)) == *one
     };
     if ones.iter().any(first) {
         "1.0".to_owned()

@@ -11,6 +11,7 @@ mod choice;
 mod comparison;
 mod count;
 mod launch;
+mod logic;
 mod order;
 mod tensor_info;
 
@@ -36,6 +37,7 @@ pub(crate) enum Policy {
     Comparison(comparison::Comparison),
     Count(count::Count),
     Order(order::Order),
+    Logic(logic::Logic),
     /// Boxes that no other box suppresses.
     KeepAll,
     /// Whether gradients overflowed: the flag's address is the first word of this argument.
@@ -92,6 +94,7 @@ impl Policy {
             .or_else(|| comparison::Comparison::of(signature).map(Self::Comparison))
             .or_else(|| count::Count::of(signature).map(Self::Count))
             .or_else(|| order::Order::of(signature).map(Self::Order))
+            .or_else(|| logic::Logic::of(signature).map(Self::Logic))
     }
 
     /// What is assumed, as a sentence without its subject's place.
@@ -106,6 +109,7 @@ impl Policy {
             (Self::Comparison(_), _) => "a comparison of unknown values was taken to hold",
             (Self::Count(count), _) => count.statement(),
             (Self::Order(_), _) => "unknown values were taken to be in order already",
+            (Self::Logic(_), _) => "a truth that is not known does not decide",
             (Self::KeepAll, _) => "no box was taken to suppress another",
             (Self::NoOverflow { .. }, _) => "gradients were taken not to overflow",
         }
@@ -143,6 +147,7 @@ impl Policy {
             Self::Comparison(comparison) => comparison.assume(memory, launch, ground),
             Self::Count(count) => count.assume(memory, launch, found, ground),
             Self::Order(order) => order.assume(memory, launch, found, ground),
+            Self::Logic(logic) => logic.decide(memory, launch),
             Self::KeepAll => {
                 let (keep, count) = (launch.word(0, 0), u64::from(launch.int(2)));
                 fill(memory, keep, count, &[1], ground);

@@ -244,6 +244,55 @@ CLOSE = {
     "mse": lambda v: F.mse_loss(v.x, v.y),
     "scaled": lambda v: v.h * 0.3,
 }
+# Random numbers differ from those of the host; what must hold of them is the same.
+RANDOM = {
+    "permutation": lambda v: torch.randperm(50, device=v.x.device).sort()[0],
+    "long permutation": lambda v: torch.randperm(40000, device=v.x.device).sort()[0],
+    "whole numbers": lambda v: within(torch.randint(3, 9, (50,), device=v.x.device), 3, 8),
+    "of a wide range": lambda v: within(torch.randint(0, 2**40, (50,), device=v.x.device), 0, 2**40),
+    "any number": lambda v: within(torch.empty(50, dtype=torch.long, device=v.x.device).random_(), 0, 2**63 - 1),
+    "uniform": lambda v: within(torch.rand(1000, device=v.x.device), 0, 1),
+    "uniform doubles": lambda v: within(torch.rand(100, dtype=torch.double, device=v.x.device), 0, 1),
+    "uniform halves": lambda v: within(torch.rand(100, dtype=torch.half, device=v.x.device), 0, 1),
+    "between": lambda v: within(torch.empty(100, device=v.x.device).uniform_(2, 3), 2, 3),
+    "mean of uniform": lambda v: within(torch.rand(10000, device=v.x.device).mean(), 0.47, 0.53),
+    "normal": lambda v: within(torch.randn(1000, device=v.x.device), -7, 7),
+    "deviation of normal": lambda v: within(torch.randn(10000, device=v.x.device).std(), 0.95, 1.05),
+    "mean of normal": lambda v: within(torch.empty(10000, device=v.x.device).normal_(3, 0.1).mean(), 2.99, 3.01),
+    "coins": lambda v: within(torch.empty(1000, device=v.x.device).bernoulli_(0.3).sum(), 200, 400),
+    "coins of a tensor": lambda v: torch.bernoulli(v.b.float()),
+    "exponential": lambda v: within(torch.empty(100, device=v.x.device).exponential_(), 1e-9, 100),
+    "geometric": lambda v: within(torch.empty(100, device=v.x.device).geometric_(0.5), 1, 60),
+    "multinomial": lambda v: torch.multinomial(v.w + 1, 20).sort()[0].diff() > 0,
+    "multinomial once": lambda v: within(torch.multinomial(v.w + 1, 1), 0, 34),
+    "multinomial again": lambda v: within(torch.multinomial(v.w + 1, 50, replacement=True), 0, 34),
+    "only possible one": lambda v: torch.multinomial(torch.eye(6, device=v.x.device), 9, replacement=True),
+    "categorical": lambda v: within(torch.distributions.Categorical(logits=v.w.view(5, 7)).sample(), 0, 6),
+    "normal distribution": lambda v: within(torch.distributions.Normal(v.w, v.w + 1).sample(), -99, 99),
+}
+# Kernels over lists of tensors.
+LISTS = {
+    "add scalar to list": lambda v: torch._foreach_add([v.x, v.r], 1),
+    "multiply list": lambda v: torch._foreach_mul([v.x, v.r], 3),
+    "add lists": lambda v: torch._foreach_add([v.x, v.r], [v.y, v.r], alpha=2),
+    "divide lists": lambda v: torch._foreach_div([v.x, v.r], [v.z, v.r + 1]),
+    "multiply by tensor": lambda v: torch._foreach_mul([v.x, v.r], v.r[1]),
+    "sqrt of list": lambda v: torch._foreach_sqrt([v.x * v.x, v.z[0] * v.z[0]]),
+    "zero list": lambda v: listed(torch._foreach_zero_, [v.x.clone(), v.r.clone()]),
+    "copy list": lambda v: listed(torch._foreach_copy_, [v.x.clone(), v.r.clone()], [v.y, v.c.flatten()[:1]]),
+    "counters": lambda v: listed(torch._foreach_add_, [v.x[0, 0].clone() for _ in range(200)], 1),
+}
+
+
+def within(tensor, low, high):
+    return (tensor >= low) & (tensor <= high)
+
+
+def listed(change, tensors, *arguments):
+    change(tensors, *arguments)
+    return tensors
+
+
 # Known values that a kernel overwrites in place.
 IN_PLACE = {
     "every second column": lambda v: changed(v.x, lambda x: x[:, ::2].add_(1)),
@@ -317,6 +366,7 @@ TOLERANCE = {torch.float16: 4e-3, torch.bfloat16: 3e-2, torch.float32: 1e-5, tor
 def main() -> None:
     groups = [(ANY, (*WHOLE, *FLOAT), False), (ONLY_WHOLE, WHOLE, False), (ONLY_INDICES, (torch.int64,), False)]
     groups += [(ONLY_FLOAT, FLOAT, False), (CLOSE, FLOAT, True), (IN_PLACE, (torch.int64, torch.float32), False)]
+    groups += [(RANDOM, (torch.float32,), False), (LISTS, (torch.float32, torch.float64, torch.bfloat16), False)]
     line = 1000  # Beyond the lines of this file.
     for cases, dtypes, close in groups:
         for dtype in dtypes:

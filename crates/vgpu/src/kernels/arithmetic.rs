@@ -48,6 +48,8 @@ pub(crate) enum Unary {
 /// A function of two values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Binary {
+    Add,
+    Subtract,
     Multiply,
     Divide,
     FloorDivide,
@@ -207,6 +209,8 @@ impl Binary {
         }
         let bits = (element.len() * 8) as i64;
         Some(match self {
+            Self::Add => left.wrapping_add(right),
+            Self::Subtract => left.wrapping_sub(right),
             Self::Multiply if element == Element::Bool => left & right,
             Self::Multiply => left.wrapping_mul(right),
             Self::FloorDivide => {
@@ -249,6 +253,8 @@ impl Binary {
     fn of_floats(self, element: Element, x: f64, y: f64) -> Option<f64> {
         let step = |value: f64| element.convert(Value::Float(value)).as_f64();
         Some(match self {
+            Self::Add => x + y,
+            Self::Subtract => x - y,
             Self::Multiply => x * y,
             Self::Divide => x / y,
             Self::TruncateDivide => step(x / y).trunc(),
@@ -294,12 +300,7 @@ pub(crate) fn floor_divide(element: Element, x: f64, y: f64, divide: impl Fn(f64
 }
 
 /// `left + alpha * right` as kernels compute it: floats with one rounding, because compilers fuse the two.
-pub(crate) fn add_scaled(
-    element: Element,
-    left: Value,
-    alpha: Value,
-    right: Value,
-) -> Option<Value> {
+pub(crate) fn add_scaled(element: Element, left: Value, alpha: Value, right: Value) -> Value {
     let result = match (left, alpha, right) {
         (Value::Int(left), Value::Int(alpha), Value::Int(right)) => {
             Value::Int(left.wrapping_add(alpha.wrapping_mul(right)))
@@ -313,7 +314,7 @@ pub(crate) fn add_scaled(
             })
         }
     };
-    Some(element.convert(result))
+    element.convert(result)
 }
 
 #[cfg(test)]

@@ -13,6 +13,7 @@ mod operation;
 mod policy;
 mod scalar;
 mod signature;
+mod stack;
 mod work;
 
 use std::collections::HashMap;

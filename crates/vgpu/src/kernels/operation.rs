@@ -305,6 +305,10 @@ impl Operation {
     }
 
     /// The operation of a lambda, by the function it is written in.
+    #[expect(
+        clippy::too_many_lines,
+        reason = "a table: one arm for each function with a lambda"
+    )]
     fn of_lambda(functor: &str) -> Option<Self> {
         let lambda = Lambda::of(functor)?;
         let element = *lambda.parameters.first()?;
@@ -317,6 +321,16 @@ impl Operation {
                 operation.output = Element::named(to)?;
                 operation.computing = operation.output;
                 (Element::named(from)? == element).then_some(operation)
+            }
+            ("bfloat16_copy_kernel_cuda" | "float16_copy_kernel_cuda", [_]) => {
+                let mut operation = Self::unary(Unary::Identity, element);
+                operation.output = if lambda.function.starts_with('b') {
+                    Element::BF16
+                } else {
+                    Element::F16
+                };
+                operation.computing = operation.output;
+                Some(operation)
             }
             // The comparison and then the scalar, as in a functor of the two.
             ("compare_scalar_kernel", [_]) => {
@@ -555,7 +569,7 @@ impl Operation {
                 }
             }
             Action::Add { alpha_at } => {
-                let result = add_scaled(computing, first, scalar(alpha_at)?, operand(1)?)?;
+                let result = add_scaled(computing, first, scalar(alpha_at)?, operand(1)?);
                 if computing == Element::Bool {
                     Value::truth(
                         first.is_true() || (scalar(alpha_at)?.is_true() && operand(1)?.is_true()),
@@ -585,11 +599,11 @@ impl Operation {
             Action::AddProduct { value_at } => {
                 let value = scalar(value_at)?;
                 let scaled = Binary::Multiply.apply(computing, value, operand(1)?)?;
-                add_scaled(computing, first, scaled, operand(2)?)?
+                add_scaled(computing, first, scaled, operand(2)?)
             }
             Action::AddQuotient { value_at } => {
                 let quotient = Binary::Divide.apply(computing, operand(1)?, operand(2)?)?;
-                add_scaled(computing, first, scalar(value_at)?, quotient)?
+                add_scaled(computing, first, scalar(value_at)?, quotient)
             }
             Action::Interpolate => {
                 let (end, weight) = (operand(1)?.as_f64(), operand(2)?.as_f64());
@@ -598,10 +612,10 @@ impl Operation {
                 });
                 let difference = step(end - start);
                 if weight.abs() < 0.5 {
-                    add_scaled(computing, first, step(weight), difference)?
+                    add_scaled(computing, first, step(weight), difference)
                 } else {
                     let back = step(1.0 - weight).as_f64();
-                    add_scaled(computing, operand(1)?, step(-back), difference)?
+                    add_scaled(computing, operand(1)?, step(-back), difference)
                 }
             }
             Action::Finite => match first {
@@ -638,4 +652,169 @@ fn clamp(
         clamped = upper;
     }
     Some(clamped)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Value::{Float, Int};
+    use super::*;
+
+    fn check(functor: &str, state: &[u8], inputs: &[Value], expected: Value) {
+        let operation = Operation::of(functor).unwrap_or_else(|| panic!("{functor} is not known"));
+        assert!(state.len() >= operation.functor_len(), "{functor}");
+        assert_eq!(operation.n_inputs(), inputs.len(), "{functor}");
+        assert_eq!(operation.apply(state, inputs), Some(expected), "{functor}");
+    }
+
+    fn ints(values: &[i32]) -> Vec<u8> {
+        values
+            .iter()
+            .flat_map(|value| value.to_ne_bytes())
+            .collect()
+    }
+
+    fn longs(values: &[i64]) -> Vec<u8> {
+        values
+            .iter()
+            .flat_map(|value| value.to_ne_bytes())
+            .collect()
+    }
+
+    fn floats(values: &[f32]) -> Vec<u8> {
+        values
+            .iter()
+            .flat_map(|value| value.to_ne_bytes())
+            .collect()
+    }
+
+    #[test]
+    fn does_what_the_functor_says() {
+        let eq = "at::native::(anonymous namespace)::CompareEqFunctor<long>";
+        let binary = format!("at::native::BinaryFunctor<long, long, bool, {eq} >");
+        check(&binary, &ints(&[0]), &[Int(3), Int(3)], Int(1));
+        check(&binary, &ints(&[1]), &[Int(3), Int(3)], Int(0));
+        let unary = format!("at::native::AUnaryFunctor<long, long, bool, {eq} >");
+        check(&unary, &longs(&[0, 5]), &[Int(5)], Int(1));
+        let order = "at::native::(anonymous namespace)::CompareFunctor<float>";
+        let below = [ints(&[3]), floats(&[2.5])].concat();
+        let unary = format!("at::native::BUnaryFunctor<float, float, bool, {order} >");
+        check(&unary, &below, &[Float(2.0)], Int(1));
+        check(&unary, &below, &[Float(f64::NAN)], Int(0));
+        check(
+            "at::native::CUDAFunctorOnSelf_add<long>",
+            &longs(&[10, 2]),
+            &[Int(1)],
+            Int(21),
+        );
+        check(
+            "at::native::CUDAFunctorOnOther_add<long>",
+            &longs(&[1, -1]),
+            &[Int(5)],
+            Int(-4),
+        );
+        let largest = Int(i64::from(i32::MAX));
+        check(
+            "at::native::CUDAFunctor_add<int>",
+            &ints(&[1]),
+            &[largest, Int(1)],
+            Int(i64::from(i32::MIN)),
+        );
+        check(
+            "at::native::CUDAFunctor_add<c10::Half>",
+            &floats(&[1.0]),
+            &[Float(2048.0), Float(1.0)],
+            Float(2048.0),
+        );
+        check("at::native::FillFunctor<int>", &ints(&[7]), &[], Int(7));
+    }
+
+    #[test]
+    fn lambdas_are_known_by_the_function_they_are_written_in() {
+        let check = |function: &str, parameters: &str, state: &[u8], inputs: &[Value], expected| {
+            let lambda = format!(
+                "at::native::(anonymous namespace)::{function}(at::TensorIteratorBase&)::{{lambda()#1}}::operator()() const::{{lambda()#4}}::operator()() const::{{lambda({parameters})#1}}"
+            );
+            check(&lambda, state, inputs, expected);
+        };
+        check(
+            "direct_copy_kernel_cuda",
+            "float",
+            &[],
+            &[Float(1.5)],
+            Float(1.5),
+        );
+        check("bitwise_not_kernel_cuda", "bool", &[], &[Int(1)], Int(0));
+        check("bitwise_not_kernel_cuda", "int", &[], &[Int(0)], Int(-1));
+        check("logical_not_kernel_cuda", "long", &[], &[Int(5)], Int(0));
+        check(
+            "bfloat16_copy_kernel_cuda",
+            "float",
+            &[],
+            &[Float(257.0)],
+            Float(256.0),
+        );
+        check(
+            "where_kernel_impl",
+            "bool, unsigned long, unsigned long",
+            &[],
+            &[Int(0), Int(4), Int(5)],
+            Int(5),
+        );
+        check(
+            "masked_fill_kernel",
+            "long, bool",
+            &longs(&[9]),
+            &[Int(4), Int(1)],
+            Int(9),
+        );
+        check(
+            "launch_clamp_scalar",
+            "int",
+            &ints(&[0, 2, 2]),
+            &[Int(1)],
+            Int(2),
+        );
+        check(
+            "launch_clamp_scalar",
+            "int",
+            &ints(&[1, 2, 2]),
+            &[Int(3)],
+            Int(2),
+        );
+        check(
+            "launch_clamp_scalar",
+            "int",
+            &ints(&[2, 1, 2]),
+            &[Int(3)],
+            Int(2),
+        );
+        check(
+            "compare_scalar_kernel<long>",
+            "long",
+            &longs(&[2, 7]),
+            &[Int(7)],
+            Int(1),
+        );
+        check(
+            "addcmul_cuda_kernel",
+            "float, float, float",
+            &floats(&[2.0]),
+            &[Float(1.0), Float(3.0), Float(4.0)],
+            Float(25.0),
+        );
+    }
+
+    #[test]
+    fn leaves_the_rest_alone() {
+        for functor in [
+            "at::native::BinaryFunctor<long, int, bool, at::native::BitwiseAndFunctor<long> >",
+            "at::native::SomethingNew<float>",
+            "at::native::new_kernel_cuda(at::TensorIteratorBase&)::{lambda(float)#1}",
+            "at::native::CUDAFunctor_add<c10::complex<float> >",
+            "int",
+            "",
+        ] {
+            assert_eq!(Operation::of(functor), None, "{functor}");
+        }
+    }
 }

@@ -2,8 +2,12 @@
 
 use std::ffi::c_void;
 
-/// Elements per list in the argument of PyTorch's multi-tensor kernels, by number of lists.
+use super::stack::reach;
+
+/// Elements per list in the argument of PyTorch's multi-tensor kernels, by number of lists: 4 KiB in all.
 const LIST_LENGTHS: [usize; 5] = [110, 64, 48, 36, 30];
+/// The same in an argument of 32 KiB, which PyTorch for CUDA 13 has since some release.
+const LONG_LIST_LENGTHS: [usize; 5] = [770, 448, 336, 252, 210];
 
 /// Where the address of a reduction's input can lie in its argument, in words: the operation and its identity, whose
 /// sizes vary, come before 972 bytes of sizes and index calculators. Parts of the calculators are never initialized, so
@@ -111,7 +115,12 @@ impl Parameter {
         let words = match self {
             Self::ConstPointer | Self::Other => 0,
             Self::Pointer | Self::PointerArray | Self::Tensor => 1,
-            Self::TensorLists(lists) => lists * LIST_LENGTHS[lists - 1],
+            // Which of the two lengths it has is not in the type; what is behind the shorter one may be stale addresses,
+            // which only makes something unknown that was known.
+            Self::TensorLists(lists) => {
+                let long = lists * LONG_LIST_LENGTHS[lists - 1];
+                (lists * LIST_LENGTHS[lists - 1]).max(long.min(reach(argument) / 8))
+            }
             // Longer than what kernels capture, so it may take a stale address of the caller's frame for one of them;
             // that only makes something unknown that was known.
             Self::Lambda => 128,
@@ -354,7 +363,7 @@ mod tests {
 
     /// The addresses that count as outputs of an argument made of these words; those from 100 on are on the device.
     fn outputs(parameter: Parameter, words: &[u64]) -> Vec<u64> {
-        let mut argument = [0; 256];
+        let mut argument = [0; 1100];
         argument[..words.len()].copy_from_slice(words);
         let mut found = Vec::new();
         // SAFETY: the argument is longer than any parameter type.

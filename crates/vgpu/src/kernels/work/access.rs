@@ -39,6 +39,16 @@ impl<'a> Access<'a> {
         }
     }
 
+    /// Whether this is the address of device memory.
+    pub(crate) fn is_memory(&self, address: u64) -> bool {
+        self.memory.is_memory(address, 1)
+    }
+
+    /// Whether a graph is captured, whose launches will do the work.
+    pub(crate) fn is_deferred(&self) -> bool {
+        self.memory.deferred.is_some()
+    }
+
     pub(crate) fn finish(self) -> Written {
         Written {
             assumption: self.assumption,

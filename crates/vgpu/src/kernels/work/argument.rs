@@ -73,6 +73,11 @@ pub(crate) struct Argument<'a> {
 }
 
 impl Argument<'_> {
+    /// Whether as many bytes can be read, whatever they are: for types whose length is not known for certain.
+    pub(crate) fn reaches(self, len: usize) -> bool {
+        super::super::stack::reach(self.at.cast()) >= len
+    }
+
     fn read<const N: usize>(self, offset: usize) -> [u8; N] {
         // SAFETY: whoever asks for a parameter knows its type by name, and asks only for bytes that values of this
         // type hold.

@@ -72,7 +72,7 @@ fn histogram(types: &[String]) -> Option<Work> {
         let places = in_bytes(&to_strides, n_bins, output.len());
         let mut totals = access.gather_values(output, to, &places)?;
         for (index, value) in values.into_iter().enumerate() {
-            let Some(bin) = bin(wide, value, [low, high], n_bins)? else {
+            let Bin::Number(bin) = bin(wide, value, [low, high], n_bins)? else {
                 continue;
             };
             let weight = match &weights {
@@ -86,12 +86,18 @@ fn histogram(types: &[String]) -> Option<Work> {
     }))
 }
 
-/// The bin of a value; `Some(None)` when it is outside of the limits.
-fn bin(wide: Element, value: Value, limits: [Value; 2], n_bins: usize) -> Option<Option<usize>> {
+/// Where a value is counted.
+enum Bin {
+    Number(usize),
+    Outside,
+}
+
+/// The bin of a value.
+fn bin(wide: Element, value: Value, limits: [Value; 2], n_bins: usize) -> Option<Bin> {
     let bin = match (value, limits) {
         (Value::Int(value), [Value::Int(low), Value::Int(high)]) => {
             if !(low..=high).contains(&value) {
-                return Some(None);
+                return Some(Bin::Outside);
             }
             let scaled = (value - low).checked_mul(n_bins as i64)?;
             usize::try_from(scaled.checked_div(high - low)?).ok()?
@@ -99,7 +105,7 @@ fn bin(wide: Element, value: Value, limits: [Value; 2], n_bins: usize) -> Option
         (value, [low, high]) => {
             let (value, low, high) = (value.as_f64(), low.as_f64(), high.as_f64());
             if !(value >= low && value <= high) {
-                return Some(None);
+                return Some(Bin::Outside);
             }
             let step = |value: f64| wide.convert(Value::Float(value)).as_f64();
             let scaled = step(step(value - low) * step(n_bins as f64));
@@ -110,7 +116,7 @@ fn bin(wide: Element, value: Value, limits: [Value; 2], n_bins: usize) -> Option
             bin as usize
         }
     };
-    Some(Some(if bin == n_bins { bin - 1 } else { bin }))
+    Some(Bin::Number(if bin == n_bins { bin - 1 } else { bin }))
 }
 
 /// `(output, input, boundaries, order of the boundaries, elements of a row, boundaries of a row, n, right, one row)`.

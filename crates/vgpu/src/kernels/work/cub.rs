@@ -161,31 +161,25 @@ fn selection(types: &[String]) -> Option<Work> {
     Some(Box::new(move |launch, access| {
         let n = launch.count(7, &count)?;
         let values = input.values(launch.argument(0)?, n, access)?;
-        let kept: Vec<Value> = match flags {
-            Some(flags) => {
-                let flags = flags.values(launch.argument(1)?, n, access)?;
-                let flagged = values.into_iter().zip(flags);
-                flagged
-                    .filter_map(|(value, flag)| flag.is_true().then_some(value))
-                    .collect()
-            }
-            None => {
-                let mut kept: Vec<Value> = Vec::new();
-                for value in values {
-                    let is_same = match (kept.last(), rows) {
-                        (None, _) => false,
-                        (Some(last), None) => *last == value,
-                        (Some(last), Some(rows)) => rows
-                            .compare(launch.argument(6)?, access, *last, value)?
-                            .is_eq(),
-                    };
-                    if !is_same {
-                        kept.push(value);
-                    }
+        let mut kept: Vec<Value> = Vec::new();
+        if let Some(flags) = flags {
+            let flags = flags.values(launch.argument(1)?, n, access)?;
+            let flagged = values.into_iter().zip(flags);
+            kept.extend(flagged.filter_map(|(value, flag)| flag.is_true().then_some(value)));
+        } else {
+            for value in values {
+                let is_same = match (kept.last(), rows) {
+                    (None, _) => false,
+                    (Some(last), None) => *last == value,
+                    (Some(last), Some(rows)) => rows
+                        .compare(launch.argument(6)?, access, *last, value)?
+                        .is_eq(),
+                };
+                if !is_same {
+                    kept.push(value);
                 }
-                kept
             }
-        };
+        }
         let total = Value::Int(kept.len() as i64);
         access.write_values(output, launch.address(2)?, kept)?;
         access.write_values(n_selected, launch.address(3)?, [total])

@@ -239,13 +239,11 @@ pub(super) fn recognize_indexed(signature: &Signature) -> Option<Work> {
             return linspace(element, count, state, output, access);
         }
         let (start, step) = (number(0)?, number(1)?);
-        let values: Option<Vec<_>> = (0..count)
-            .map(|index| {
-                let index = wide.convert(Value::Int(index as i64));
-                add_scaled(wide, start, step, index)
-            })
-            .collect();
-        access.write_values(element, output, values?)
+        let values = (0..count).map(|index| {
+            let index = wide.convert(Value::Int(index as i64));
+            add_scaled(wide, start, step, index)
+        });
+        access.write_values(element, output, values)
     }))
 }
 
@@ -257,24 +255,23 @@ fn linspace(
     output: u64,
     access: &mut Access,
 ) -> Option<()> {
-    let len = element.len();
+    let (len, wide) = (element.len(), element.computing());
     let steps_at = (2 * len).next_multiple_of(8);
-    let half_at = (steps_at + 8 + len).next_multiple_of(8);
-    let scalar = |at: usize| element.read(&state.bytes(at, len));
-    let (start, end, step) = (scalar(0)?, scalar(len)?, scalar(steps_at + 8)?);
+    let half_at = (steps_at + 8 + wide.len()).next_multiple_of(8);
+    let scalar = |of: Element, at: usize| of.read(&state.bytes(at, of.len()));
+    let (start, end) = (scalar(element, 0)?, scalar(element, len)?);
+    let step = scalar(wide, steps_at + 8)?;
     let (steps, half) = (state.u64(steps_at) as usize, state.u64(half_at) as usize);
     if steps != count || half != steps / 2 {
         return None;
     }
-    let values: Option<Vec<Value>> = (0..count)
-        .map(|index| {
-            let (from, by) = if index < half {
-                (start, index as i64)
-            } else {
-                (end, -((steps - index - 1) as i64))
-            };
-            add_scaled(element, from, step, element.convert(Value::Int(by)))
-        })
-        .collect();
-    access.write_values(element, output, values?)
+    let values = (0..count).map(|index| {
+        let (from, by) = if index < half {
+            (start, index as i64)
+        } else {
+            (end, -((steps - index - 1) as i64))
+        };
+        add_scaled(wide, from, step, wide.convert(Value::Int(by)))
+    });
+    access.write_values(element, output, values)
 }

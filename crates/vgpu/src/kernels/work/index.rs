@@ -58,6 +58,7 @@ pub(super) fn recognize(signature: &Signature) -> Option<Work> {
         "_scatter_gather_elementwise_kernel" => scatter_gather(types),
         "indexSelectSmallIndex" => select(signature, None),
         "indexSelectLargeIndex" => select(signature, Some(())),
+        "indexFuncSmallIndex" if signature.name().contains("ReduceAdd>") => add_rows(types),
         "vectorized_gather_kernel" => gather_rows(signature),
         "vectorized_elementwise_kernel" | "unrolled_elementwise_kernel" => masked_scatter(types),
         "indexing_backward_kernel"
@@ -515,6 +516,61 @@ fn select(signature: &Signature, large: Option<()>) -> Option<Work> {
         }
         let bytes = access.gather(from, &sources, len)?;
         access.scatter(to, &places, len, &bytes)
+    }))
+}
+
+/// `indexFuncSmallIndex(tensor, source, indices, dimension, dimension, inner, ..., functor, alpha)`.
+fn add_rows(types: &[String]) -> Option<Work> {
+    let [tensor, source, indices, "int", "int", inner, _, _, _, _] =
+        types.iter().map(String::as_str).collect::<Vec<_>>()[..]
+    else {
+        return None;
+    };
+    let ((len, to_index), (_, from_index)) = (info_types(tensor)?, info_types(source)?);
+    let (_, inside) = tensor.split_once("TensorInfo<")?;
+    let element = Element::named(inside.split(',').next()?)?;
+    let (_, indices_inside) = indices.split_once("TensorInfo<")?;
+    let index = Element::named(indices_inside.split(',').next()?)?;
+    let ((_, indices_index), inner) = (info_types(indices)?, inner.to_owned());
+    Some(Box::new(move |launch, access| {
+        let (to, to_strides) = Strides::tensor_info(launch.argument(0)?, to_index)?;
+        let (from, from_strides) = Strides::tensor_info(launch.argument(1)?, from_index)?;
+        let (at, index_strides) = Strides::tensor_info(launch.argument(2)?, indices_index)?;
+        let stride_of = |strides: &Strides, dim: usize| {
+            let from_last = strides.sizes.len().checked_sub(dim + 1)?;
+            strides.strides[0].get(from_last).copied()
+        };
+        let to_stride = stride_of(&to_strides, launch.count(3, "int")?)?;
+        let from_stride = stride_of(&from_strides, launch.count(4, "int")?)?;
+        let (n_indices, inner) = (index_strides.count()?, launch.count(5, &inner)?);
+        let alpha = element.read(&launch.argument(9)?.bytes(0, len))?;
+        let total = n_indices.checked_mul(inner)?;
+        if total == 0 || total > MAX_ELEMENTS || alpha != element.convert(Value::Int(1)) {
+            return None;
+        }
+        let offsets = index_strides.offsets(0, n_indices);
+        let offsets: Vec<i64> = offsets
+            .iter()
+            .map(|offset| offset * index.len() as i64)
+            .collect();
+        let indices = access.gather_values(index, at, &offsets)?;
+        let (mut sources, mut places) = (Vec::with_capacity(total), Vec::with_capacity(total));
+        for (row, value) in indices.into_iter().enumerate() {
+            for column in 0..inner {
+                let place = to_strides.offset(0, column) + value.as_i64() * to_stride;
+                let source = from_strides.offset(0, column) + row as i64 * from_stride;
+                places.push(place * len as i64);
+                sources.push(source * len as i64);
+            }
+        }
+        let values = access.gather_values(element, from, &sources)?;
+        combine(
+            access,
+            element,
+            to,
+            places.into_iter().zip(values),
+            |old, new| Meeting::Add.apply(element, old, new),
+        )
     }))
 }
 

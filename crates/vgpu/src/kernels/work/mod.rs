@@ -15,7 +15,10 @@ mod cub;
 mod elementwise;
 mod index;
 mod iterator;
+mod lists;
 mod offsets;
+mod philox;
+mod random;
 mod reduction;
 mod slices;
 mod softmax;
@@ -32,7 +35,7 @@ pub(crate) use argument::Launch;
 pub(crate) type Work = Box<dyn Fn(&Launch, &mut Access) -> Option<()> + Send + Sync>;
 
 /// The families, each of which knows its kernels.
-const FAMILIES: [fn(&Signature) -> Option<Work>; 10] = [
+const FAMILIES: [fn(&Signature) -> Option<Work>; 12] = [
     elementwise::recognize,
     elementwise::recognize_indexed,
     reduction::recognize,
@@ -43,6 +46,8 @@ const FAMILIES: [fn(&Signature) -> Option<Work>; 10] = [
     sort::recognize,
     slices::recognize,
     softmax::recognize,
+    lists::recognize,
+    random::recognize,
 ];
 
 /// What the kernel does, if it can be carried out.

@@ -61,11 +61,10 @@ impl Verdict {
             Holding::at(&timeline, &roles, moment)
         });
         let context = Estimate::from(settings.context_bytes);
-        let library = Estimate::exact(
-            Bytes::new(levels.peak_outside)
-                .saturating_sub(device.reserved_by_others_bytes)
-                .saturating_sub(context.likely),
-        );
+        let counted = Bytes::new(levels.peak_outside)
+            .saturating_sub(device.reserved_by_others_bytes)
+            .saturating_sub(context.likely);
+        let library = library(&timeline, index, counted);
         let scratch =
             ScratchRange::of(&timeline, levels.peak.map_or(0, |(_, allocated)| allocated));
         let peak = peak(
@@ -121,6 +120,7 @@ impl Verdict {
                 exit_code: circumstances.exit_code,
                 signal: circumstances.signal,
             },
+            rank: None,
             ranks: None,
             profile: circumstances.profile.clone(),
             device,
@@ -165,6 +165,24 @@ impl std::ops::Add for Estimate {
             high: self.high + other.high,
         }
     }
+}
+
+/// What libraries took: counted, but for those whose share is an estimate, which was counted as the likely figure.
+fn library(timeline: &Timeline, device: u8, counted: Bytes) -> Estimate {
+    let mut estimate = Estimate::exact(counted);
+    let notes = timeline
+        .notes
+        .iter()
+        .filter(|note| note.kind == "library" && note.number("device") == Some(u64::from(device)));
+    for note in notes {
+        let size = |field| Bytes::new(note.number(field).unwrap_or(0));
+        let likely = size("likely");
+        estimate.low = estimate
+            .low
+            .saturating_sub(likely.saturating_sub(size("low")));
+        estimate.high += size("high").saturating_sub(likely);
+    }
+    estimate
 }
 
 fn settings(timeline: &Timeline) -> Result<RunSettings, AnalysisError> {

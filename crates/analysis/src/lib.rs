@@ -38,6 +38,7 @@ mod legend;
 mod levels;
 mod notes;
 mod oom;
+mod ranks;
 mod roles;
 mod scratch;
 mod survival;
@@ -47,6 +48,7 @@ mod verdict;
 
 pub use circumstances::{Circumstances, EndedBy, Strictness};
 pub use conclude::AnalysisError;
+pub use ranks::{Rank, RankOf, rank_of};
 pub use verdict::{
     Answer, Assumption, Device, Estimate, ModuleShare, Oom, Peak, PhasePeak, Reason, ReasonKind,
     SCHEMA, Script, SiteShare, Unsupported, Verdict,

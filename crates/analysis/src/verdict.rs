@@ -7,6 +7,8 @@ use oomproof_profile::{Phase, Role};
 use oomproof_units::Bytes;
 use serde::{Deserialize, Serialize};
 
+use crate::ranks::Rank;
+
 /// What a run found out.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Verdict {
@@ -46,8 +48,11 @@ pub struct Verdict {
     pub oom: Option<Oom>,
     /// How the script ended.
     pub script: Script,
-    /// The verdicts of the other ranks; `None` for one process.
-    pub ranks: Option<Vec<Verdict>>,
+    /// The rank that the figures are of; `None` for one process.
+    #[serde(default)]
+    pub rank: Option<u32>,
+    /// All ranks, in their order; `None` for one process.
+    pub ranks: Option<Vec<Rank>>,
     /// Path of the profile.
     pub profile: String,
 }

@@ -11,6 +11,8 @@ use crate::failure::Failure;
 const GENERIC: &str = "a100-80gb";
 /// The name CUDA reports for it.
 const GENERIC_NAME: &str = "generic GPU";
+/// The most GPUs that one machine can have.
+const MOST: u32 = 16;
 /// Less than any card has; a number without its unit is mostly below.
 const SMALLEST: Bytes = Bytes::from_mib(16);
 /// More than any single card has, and less than the arena of the virtual device.
@@ -19,7 +21,7 @@ const LARGEST: Bytes = Bytes::from_gib(4096);
 /// What was typed about the card.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub(crate) struct CardArgs {
-    /// The GPU to run on: a name from `oomproof gpus`
+    /// The GPU to run on: a name from `oomproof gpus`, with how many of them before it, such as 8xh100
     #[arg(long, value_name = "NAME")]
     pub gpu: Option<String>,
 
@@ -44,6 +46,8 @@ pub(crate) struct Card {
     pub others: Bytes,
     /// What was assumed of it.
     pub assumption: Option<String>,
+    /// How many of it the machine has, when that was said.
+    pub count: Option<u32>,
 }
 
 impl Card {
@@ -54,6 +58,7 @@ impl Card {
             name: gpu.name.to_owned(),
             others: Bytes::ZERO,
             assumption: None,
+            count: None,
         }
     }
 
@@ -105,7 +110,20 @@ pub(crate) fn card(typed: &CardArgs) -> Result<Card, Failure> {
             .hint("the largest that can be imitated is 4096 GiB"));
         }
     }
-    let mut card = match (&typed.gpu, typed.memory) {
+    let (count, gpu) = match typed.gpu.as_deref().map(counted) {
+        Some((count, name)) => (count, Some(name)),
+        None => (None, None),
+    };
+    if let Some(count) = count.filter(|count| !(1..=MOST).contains(count)) {
+        return Err(Failure::usage(
+            "gpu_count",
+            format!("a machine with {count} GPUs cannot be imitated"),
+        )
+        .hint(format!(
+            "`--gpu 8xh100` stands for 8 of them; the most are {MOST}"
+        )));
+    }
+    let mut card = match (gpu, typed.memory) {
         (Some(name), memory) => {
             let gpu = find(name).map_err(|unknown| unknown_gpu(&unknown))?;
             Card::of_gpu(&memory.map_or_else(|| gpu.clone(), |total| gpu.with_memory(total)))
@@ -117,6 +135,7 @@ pub(crate) fn card(typed: &CardArgs) -> Result<Card, Failure> {
                 .hint("or give its memory with `--memory SIZE`"));
         }
     };
+    card.count = count;
     card.others = typed.reserved_by_others;
     if card.others >= card.total() {
         return Err(Failure::usage(
@@ -133,6 +152,17 @@ pub(crate) fn card(typed: &CardArgs) -> Result<Card, Failure> {
         ));
     }
     Ok(card)
+}
+
+/// The number before a name, as in `8xh100`, and the name.
+fn counted(typed: &str) -> (Option<u32>, &str) {
+    let split = typed
+        .split_once(['x', 'X'])
+        .and_then(|(count, name)| Some((count.parse().ok()?, name)));
+    match split {
+        Some((count, name)) if !name.is_empty() => (Some(count), name),
+        _ => (None, typed),
+    }
 }
 
 /// A card of which only the memory is known.
@@ -223,6 +253,17 @@ mod tests {
     }
 
     #[test]
+    fn a_number_before_the_name_counts() {
+        let check = |typed: &str, expected| assert_eq!(counted(typed), expected, "{typed}");
+        check("8xh100", (Some(8), "h100"));
+        check("2Xrtx-4090", (Some(2), "rtx-4090"));
+        check("rtx-4090", (None, "rtx-4090"));
+        check("8x", (None, "8x"));
+        check("titan-xp", (None, "titan-xp"));
+        check("0xh100", (Some(0), "h100"));
+    }
+
+    #[test]
     fn impossible_cards_are_refused() {
         let gib = Bytes::from_gib;
         check_refused(&typed(None, None, Bytes::ZERO), "no_gpu");
@@ -238,5 +279,7 @@ mod tests {
         check_refused(&typed(None, Some(gib(8)), gib(8)), "no_memory_left");
         check_refused(&typed(Some("rtx-409"), None, Bytes::ZERO), "unknown_gpu");
         check_refused(&typed(Some("a100"), None, Bytes::ZERO), "unknown_gpu");
+        check_refused(&typed(Some("0xh100"), None, Bytes::ZERO), "gpu_count");
+        check_refused(&typed(Some("17xh100"), None, Bytes::ZERO), "gpu_count");
     }
 }

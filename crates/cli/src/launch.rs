@@ -11,7 +11,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, SystemTime};
 
 use oomproof_analysis::{Circumstances, EndedBy, Strictness, Verdict};
-use oomproof_profile::{Profile, RunSettings};
+use oomproof_profile::RunSettings;
 use oomproof_units::Bytes;
 
 use crate::card::Card;
@@ -20,6 +20,7 @@ use crate::failure::{Failure, reason};
 use crate::folders;
 use crate::profile_file;
 use crate::python::Interpreter;
+use crate::ranks::{self, RankProfiles};
 use crate::resources::FoundResources;
 use crate::smi;
 use crate::standin_cache;
@@ -31,6 +32,8 @@ use crate::valuation::Valuation;
 pub(crate) struct Launch {
     /// The card to imitate.
     pub card: Card,
+    /// How many of it there are.
+    pub n_devices: u32,
     /// The user's Python.
     pub python: Interpreter,
     /// The torch in it.
@@ -213,7 +216,7 @@ fn settings(launch: &Launch, run: &RunFolder, standins: &Path) -> Result<RunSett
     Ok(RunSettings {
         schema: 1,
         device: launch.card.device_settings(),
-        device_count: 1,
+        device_count: launch.n_devices,
         reserved_by_others_bytes: launch.card.others.get(),
         context_bytes: launch.card.context(launch.torch.cuda_version),
         cuda_version: launch.torch.cuda_version,
@@ -251,6 +254,9 @@ fn judge(
     if let Some(failure) = profile_file::agent_failure(&run.profiles) {
         return Err(failure);
     }
+    if let Some(profiles) = ranks::of_run(&run.profiles)? {
+        return judge_ranks(launch, run, &profiles, ended);
+    }
     let found = profile_file::of_process(&run.profiles, ended.pid)?;
     let (path, others) = match found {
         Some(found) => (found.path, found.others),
@@ -259,15 +265,10 @@ fn judge(
             Vec::new(),
         ),
     };
-    let mut notes = Vec::new();
+    let mut notes = launcher_notes(launch);
     if let Some(text) = of_others(&others) {
         notes.push(serde_json::json!({
             "kind": "assumption", "assumption": "other_processes", "text": text, "where": null,
-        }));
-    }
-    if let Some(text) = &launch.card.assumption {
-        notes.push(serde_json::json!({
-            "kind": "assumption", "assumption": "generic_card", "text": text, "where": null,
         }));
     }
     if ended.by == EndedBy::Timeout {
@@ -281,17 +282,68 @@ fn judge(
     let kept = keep(launch, run, &path, ended);
     let mut circumstances = circumstances(launch, ended);
     circumstances.profile = kept.to_string_lossy().into_owned();
-    let bytes = fs::read(&kept).map_err(|error| Failure::io("read", &kept, &error))?;
-    let refused = |why: String| {
-        Failure::new(
-            crate::exit::Exit::InputRefused,
-            "corrupt_profile",
-            format!("the profile {} cannot be read: {why}", kept.display()),
-        )
-    };
-    let profile = Profile::read(&bytes).map_err(|error| refused(error.to_string()))?;
+    let profile = profile_file::read(&kept)?;
     let verdict = Verdict::from_profile(&profile, &circumstances)
-        .map_err(|error| refused(error.to_string()))?;
+        .map_err(|error| profile_file::corrupt(&kept, &error.to_string()))?;
+    let code = verdict.exit_code(&circumstances);
+    Ok(Outcome { verdict, code })
+}
+
+/// What only the launcher knows and every profile is to say.
+fn launcher_notes(launch: &Launch) -> Vec<serde_json::Value> {
+    let mut notes = Vec::new();
+    if let Some(text) = &launch.card.assumption {
+        notes.push(serde_json::json!({
+            "kind": "assumption", "assumption": "generic_card", "text": text, "where": null,
+        }));
+    }
+    notes
+}
+
+/// Judges a run of several ranks.
+fn judge_ranks(
+    launch: &Launch,
+    run: RunFolder,
+    profiles: &RankProfiles,
+    ended: &Ended,
+) -> Result<Outcome, Failure> {
+    for path in profiles.paths.values() {
+        let mut notes = launcher_notes(launch);
+        if ended.by == EndedBy::Timeout {
+            let waiting_for = profile_file::waiting_for(path)?;
+            notes.push(serde_json::json!({
+                "kind": "stop", "reason": "timeout", "waiting_for": waiting_for,
+            }));
+        }
+        profile_file::append_notes(path, &notes)?;
+    }
+    let circumstances = circumstances(launch, ended);
+    let mut verdict = profiles.judge(&circumstances)?;
+    let target = target(launch, ended);
+    let mut kept = Ok(());
+    for line in verdict.ranks.iter_mut().flatten() {
+        let path = &profiles.paths[&line.rank];
+        let to = target.as_ref().map(|target| {
+            if verdict.rank == Some(line.rank) {
+                target.clone()
+            } else {
+                ranks::beside(target, line.rank)
+            }
+        });
+        let moved = match &to {
+            Some(to) => profile_file::move_to(path, to),
+            None => Err(std::io::Error::other("there is no home folder")),
+        };
+        let stays = to.filter(|_| moved.is_ok()).unwrap_or_else(|| path.clone());
+        line.profile = stays.to_string_lossy().into_owned();
+        if verdict.rank == Some(line.rank) {
+            verdict.profile.clone_from(&line.profile);
+        }
+        kept = kept.and(moved);
+    }
+    if let Err(error) = kept {
+        stay(run, target.as_deref(), &error);
+    }
     let code = verdict.exit_code(&circumstances);
     Ok(Outcome { verdict, code })
 }
@@ -324,12 +376,7 @@ fn circumstances(launch: &Launch, ended: &Ended) -> Circumstances {
 
 /// Moves the profile to where it stays. When it cannot be moved the folder of the run stays instead.
 fn keep(launch: &Launch, run: RunFolder, path: &Path, ended: &Ended) -> PathBuf {
-    let target = match &launch.profile {
-        Some(named) => Some(named.clone()),
-        None => {
-            folders::profiles().map(|folder| folder.join(profile_name(&launch.name, ended.pid)))
-        }
-    };
+    let target = target(launch, ended);
     let moved = match &target {
         Some(target) => profile_file::move_to(path, target),
         None => Err(std::io::Error::other("there is no home folder")),
@@ -337,20 +384,33 @@ fn keep(launch: &Launch, run: RunFolder, path: &Path, ended: &Ended) -> PathBuf 
     match (moved, target) {
         (Ok(()), Some(target)) => target,
         (Err(error), target) => {
-            // The profile is worth more than a tidy temporary folder.
-            let folder = run.folder.keep();
-            let where_to =
-                target.map_or_else(String::new, |target| format!(" to {}", target.display()));
-            crate::printer::say(&format!(
-                "the profile cannot be moved{where_to}: {}; it stays in {}",
-                reason(&error),
-                folder.display()
-            ));
-            let _ = fs::remove_dir_all(folder.join("scratch"));
+            stay(run, target.as_deref(), &error);
             path.to_path_buf()
         }
         (Ok(()), None) => path.to_path_buf(),
     }
+}
+
+/// Where the profile is to be kept.
+fn target(launch: &Launch, ended: &Ended) -> Option<PathBuf> {
+    match &launch.profile {
+        Some(named) => Some(named.clone()),
+        None => {
+            folders::profiles().map(|folder| folder.join(profile_name(&launch.name, ended.pid)))
+        }
+    }
+}
+
+/// The folder of the run stays, because a profile is worth more than a tidy temporary folder.
+fn stay(run: RunFolder, target: Option<&Path>, error: &std::io::Error) {
+    let folder = run.folder.keep();
+    let where_to = target.map_or_else(String::new, |target| format!(" to {}", target.display()));
+    crate::printer::say(&format!(
+        "the profile cannot be moved{where_to}: {}; it stays in {}",
+        reason(error),
+        folder.display()
+    ));
+    let _ = fs::remove_dir_all(folder.join("scratch"));
 }
 
 /// `train-1796047112-4242.oomprofile`.

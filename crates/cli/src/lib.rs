@@ -25,10 +25,12 @@ mod launch;
 mod platform;
 mod profile_file;
 mod python;
+mod ranks;
 mod resources;
 mod smi;
 mod split;
 mod standin_cache;
+mod starters;
 mod torch;
 mod valuation;
 

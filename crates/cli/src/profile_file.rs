@@ -30,14 +30,8 @@ pub(crate) struct Found {
 /// script may only start others.
 pub(crate) fn of_process(folder: &Path, pid: u32) -> Result<Option<Found>, Failure> {
     let own = folder.join(format!("{pid}.{EXTENSION}"));
-    let entries = fs::read_dir(folder).map_err(|error| Failure::io("read", folder, &error))?;
-    let mut found: Vec<(Bytes, bool, PathBuf)> = entries
-        .flatten()
-        .map(|entry| entry.path())
-        .filter(|path| {
-            path.extension()
-                .is_some_and(|extension| extension == EXTENSION)
-        })
+    let mut found: Vec<(Bytes, bool, PathBuf)> = all(folder)?
+        .into_iter()
         .filter_map(|path| {
             let header = header(&path).ok()?;
             let at = layout::COUNTERS + 8 * layout::counter::PEAK_RESERVED;
@@ -61,6 +55,34 @@ pub(crate) fn of_process(folder: &Path, pid: u32) -> Result<Option<Found>, Failu
             .filter(|reserved| *reserved > Bytes::ZERO)
             .collect(),
     }))
+}
+
+/// All profiles in `folder`.
+pub(crate) fn all(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
+    let entries = fs::read_dir(folder).map_err(|error| Failure::io("read", folder, &error))?;
+    Ok(entries
+        .flatten()
+        .map(|entry| entry.path())
+        .filter(|path| {
+            path.extension()
+                .is_some_and(|extension| extension == EXTENSION)
+        })
+        .collect())
+}
+
+/// The profile in a file.
+pub(crate) fn read(path: &Path) -> Result<Profile, Failure> {
+    let bytes = fs::read(path).map_err(|error| Failure::io("read", path, &error))?;
+    Profile::read(&bytes).map_err(|error| corrupt(path, &error.to_string()))
+}
+
+/// The sentence about a profile that cannot be understood.
+pub(crate) fn corrupt(path: &Path, why: &str) -> Failure {
+    Failure::new(
+        crate::exit::Exit::InputRefused,
+        "corrupt_profile",
+        format!("the profile {} cannot be read: {why}", path.display()),
+    )
 }
 
 /// A profile of a process that never used the device.

@@ -8,6 +8,8 @@ use std::ffi::{OsStr, OsString};
 
 use clap::{ArgAction, Command};
 
+use crate::starters;
+
 /// What Python is asked to run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Target {
@@ -40,8 +42,10 @@ impl UserCommand {
     /// The name people know it by.
     pub(crate) fn name(&self) -> String {
         match &self.target {
-            Target::Script(script) => script.to_string_lossy().into_owned(),
-            Target::Module(module) => format!("-m {}", module.to_string_lossy()),
+            Target::Script(script) => starters::name_with_script(self)
+                .unwrap_or_else(|| script.to_string_lossy().into_owned()),
+            Target::Module(module) => starters::name_with_script(self)
+                .unwrap_or_else(|| format!("-m {}", module.to_string_lossy())),
         }
     }
 }

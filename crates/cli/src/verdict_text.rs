@@ -11,6 +11,8 @@ use owo_colors::{AnsiColors, OwoColorize};
 
 use crate::bar::{Glyphs, Part, bar};
 
+mod ranks;
+
 /// Most lines in a list of modules, source lines, assumptions or calls.
 const LONGEST_LIST: usize = 8;
 /// Width of the names of figures, which have a remark behind them.
@@ -71,6 +73,7 @@ fn write(out: &mut String, verdict: &Verdict, glyphs: Glyphs) -> fmt::Result {
         write_shares(out, verdict, glyphs)?;
         write_phases(out, verdict)?;
     }
+    ranks::write(out, verdict)?;
     write_caveats(out, verdict)?;
     writeln!(out, "\nprofile  {}", verdict.profile)
 }
@@ -139,7 +142,7 @@ pub(crate) fn first_line(verdict: &Verdict) -> String {
         }
         _ => String::new(),
     };
-    format!("{word}{condition}: {text}{growth}")
+    format!("{word}{condition}: {}{text}{growth}", ranks::whose(verdict))
 }
 
 fn with_context(process: &Estimate) -> String {

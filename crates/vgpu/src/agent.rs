@@ -121,6 +121,23 @@ pub extern "C" fn oomproof_step(step: u32) {
     });
 }
 
+/// This process is a rank of so many.
+#[unsafe(no_mangle)]
+pub extern "C" fn oomproof_rank(rank: u32, world: u32) {
+    if let Some(session) = session() {
+        session.board().enlist(rank, world);
+    }
+}
+
+/// Whether all ranks want what `topic` stands for and have come to the moment at which all of them do it.
+#[unsafe(no_mangle)]
+pub extern "C" fn oomproof_agree(topic: u32, moment: u64, wanted: i32) -> i32 {
+    let agreed = session().map_or(wanted != 0, |session| {
+        session.board().agree(topic as usize, moment, wanted != 0)
+    });
+    i32::from(agreed)
+}
+
 /// The blocks that hold these addresses have this role; `names` may be null, as may each of its entries.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn oomproof_label(

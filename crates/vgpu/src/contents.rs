@@ -284,6 +284,20 @@ impl Contents {
         len - known
     }
 
+    /// The known ones of the `len` bytes at `at`, each run with its offset from `at`.
+    pub(crate) fn known_runs(&self, at: u64, len: u64) -> Vec<(u64, Vec<u8>)> {
+        let end = at.saturating_add(len);
+        self.overlapping(at, end)
+            .map(|(start, value)| {
+                let first = start.max(at);
+                let last = (start + value.len()).min(end);
+                let mut bytes = vec![0; (last - first) as usize];
+                value.copy_to(first - start, &mut bytes);
+                (first - at, bytes)
+            })
+            .collect()
+    }
+
     /// How many of the `len` bytes at `at` are unknown.
     pub(crate) fn unknown(&self, at: u64, len: u64) -> u64 {
         let end = at.saturating_add(len);

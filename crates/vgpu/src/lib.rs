@@ -7,8 +7,8 @@
 //!
 //! Reading order: [`session`] is the one virtual machine of the process, [`memory`] who holds what, [`contents`] which
 //! bytes are known, [`kernels`] what a launch means, [`deferred`] what it will mean once its graph is launched,
-//! [`allocator_events`] how PyTorch's allocator is heard, [`runtime`] and [`driver`] the two CUDA interfaces,
-//! [`libraries`] the closed libraries above them.
+//! [`allocator_events`] how PyTorch's allocator is heard, [`ranks`] what the processes of a run share, [`runtime`] and
+//! [`driver`] the two CUDA interfaces, [`libraries`] the closed libraries above them.
 //!
 //! ```
 //! // Without settings there is no device, and every call says so.
@@ -34,6 +34,7 @@ mod kernels;
 mod ledger;
 mod memory;
 mod pools;
+mod ranks;
 mod recorder;
 mod status;
 mod unsupported;

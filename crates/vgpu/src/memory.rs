@@ -2,6 +2,7 @@
 //! of its bytes. One lock guards all three, because a block that changes hands must lose its contents at once.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
 
 use oomproof_profile::DriverAction;
 use rustc_hash::FxHashMap;
@@ -10,6 +11,7 @@ use crate::arena::Arena;
 use crate::contents::Contents;
 use crate::deferred::Overwritten;
 use crate::pools::{ALIGNMENT, Pool, Pools};
+use crate::ranks::Board;
 
 /// The driver gives memory out in pieces of this size.
 pub(crate) const GRANULARITY: u64 = 2 << 20;
@@ -110,7 +112,12 @@ pub(crate) struct DriverEvent {
 pub(crate) struct Memory {
     pub(crate) arena: Arena,
     total: u64,
+    /// Bytes of each device that are taken from the start or by this process.
     used: Vec<u64>,
+    /// What is taken from the start.
+    reserved: u64,
+    /// What the other processes of the run hold.
+    board: Option<Arc<Board>>,
     /// Bytes in requests too small for a piece of their own, per device.
     small: Vec<u64>,
     ranges: BTreeMap<u64, Range>,
@@ -135,6 +142,8 @@ impl Memory {
             arena,
             total,
             used: vec![used.min(total); devices],
+            reserved: used.min(total),
+            board: None,
             small: vec![0; devices],
             ranges: BTreeMap::new(),
             physical: HashMap::new(),
@@ -149,17 +158,62 @@ impl Memory {
         }
     }
 
+    /// The devices are shared with the processes that `board` knows.
+    pub(crate) fn beside(self, board: Arc<Board>) -> Self {
+        Self {
+            board: Some(board),
+            ..self
+        }
+    }
+
+    /// Bytes of the device that are taken from the start or by this process.
     pub(crate) fn used(&self, device: usize) -> u64 {
         self.used[device]
     }
 
+    /// Bytes of the device that no process of the run holds.
     pub(crate) fn free(&self, device: usize) -> u64 {
-        self.total - self.used[device]
+        let others = self.board.as_ref().map_or(0, |board| board.others(device));
+        (self.total - self.used[device]).saturating_sub(others)
+    }
+
+    /// The other processes of the run on a device, and how much each holds.
+    pub(crate) fn neighbors(&self, device: usize) -> Vec<(u32, u64)> {
+        self.board
+            .as_ref()
+            .map_or(Vec::new(), |board| board.holders(device))
     }
 
     /// Takes `len` bytes of the device for something without an address, such as a context; what does not fit is not taken.
     pub(crate) fn charge(&mut self, device: usize, len: u64) {
-        self.used[device] = (self.used[device] + len).min(self.total);
+        let len = len.min(self.free(device));
+        self.take(device, len);
+    }
+
+    /// Takes `len` bytes of the device if they are free.
+    pub(crate) fn take(&mut self, device: usize, len: u64) -> bool {
+        let before = self.used[device];
+        let Some(after) = before.checked_add(len).filter(|after| *after <= self.total) else {
+            return false;
+        };
+        let own = |used| used - self.reserved;
+        let room = own(self.total);
+        let fits = self
+            .board
+            .as_ref()
+            .is_none_or(|board| board.claim(device, own(before), own(after), room));
+        if fits {
+            self.used[device] = after;
+        }
+        fits
+    }
+
+    /// Gives `len` bytes of the device back.
+    pub(crate) fn give(&mut self, device: usize, len: u64) {
+        self.used[device] -= len;
+        if let Some(board) = &self.board {
+            board.publish(device, self.used[device] - self.reserved);
+        }
     }
 
     /// A new range of device memory.
@@ -191,13 +245,13 @@ impl Memory {
             let len = size.next_multiple_of(GRANULARITY);
             (len, len, GRANULARITY)
         };
-        if self.used[device] + charged > self.total {
+        if !self.take(device, charged) {
             return Err(refused(self));
         }
         let Some(start) = self.arena.take(len, align) else {
+            self.give(device, charged);
             return Err(refused(self));
         };
-        self.used[device] += charged;
         if size < GRANULARITY {
             self.small[device] += len;
         }
@@ -242,10 +296,11 @@ impl Memory {
         let len = size.next_multiple_of(ALIGNMENT);
         let needed = Pool::needs(pool.used + len);
         let more = needed.saturating_sub(pool.reserved);
-        if self.used[device] + more > self.total || (pool.limit > 0 && needed > pool.limit) {
+        if pool.limit > 0 && needed > pool.limit || !self.take(device, more) {
             return Err(refused(self));
         }
         let Some(start) = self.arena.take(len, ALIGNMENT) else {
+            self.give(device, more);
             return Err(refused(self));
         };
         let range = Range {
@@ -257,7 +312,7 @@ impl Memory {
         self.ranges.insert(start, range);
         self.pools.owners.insert(start, handle);
         if let Some(pool) = self.pools.by_handle.get_mut(&handle) {
-            self.used[device] += pool.grow(len);
+            pool.grow(len);
         }
         self.contents.forget(start, len);
         Ok((start, self.event(DriverAction::Malloc, device, start, len)))
@@ -279,7 +334,7 @@ impl Memory {
     pub(crate) fn trim_pool(&mut self, handle: u64, keep: u64) -> Option<DriverEvent> {
         let pool = self.pools.by_handle.get_mut(&handle)?;
         let (device, less) = (pool.device, pool.trim(keep));
-        self.used[device] -= less;
+        self.give(device, less);
         (less > 0).then(|| self.event(DriverAction::Release, device, 0, less))
     }
 
@@ -307,9 +362,10 @@ impl Memory {
         if range.len < GRANULARITY {
             let before = self.small[device].div_ceil(GRANULARITY);
             self.small[device] -= range.len;
-            self.used[device] -= (before - self.small[device].div_ceil(GRANULARITY)) * GRANULARITY;
+            let after = self.small[device].div_ceil(GRANULARITY);
+            self.give(device, (before - after) * GRANULARITY);
         } else {
-            self.used[device] -= range.charged;
+            self.give(device, range.charged);
         }
         Ok(DriverEvent {
             action: DriverAction::Free,
@@ -371,10 +427,9 @@ impl Memory {
         if len == 0 || !len.is_multiple_of(GRANULARITY) {
             return Err((Refusal::Invalid, event(self, DriverAction::Refused)));
         }
-        if len > self.free(device) {
+        if !self.take(device, len) {
             return Err((Refusal::OutOfMemory, event(self, DriverAction::Refused)));
         }
-        self.used[device] += len;
         let handle = self.next_physical;
         self.next_physical += 1;
         self.physical.insert(
@@ -465,7 +520,7 @@ impl Memory {
         if physical.foreign {
             return None;
         }
-        self.used[physical.device] -= physical.len;
+        self.give(physical.device, physical.len);
         Some(DriverEvent {
             action: DriverAction::Release,
             device: physical.device,

@@ -7,7 +7,7 @@
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Instant;
 
 use oomproof_profile::{
@@ -20,6 +20,7 @@ use crate::handles::{Handles, Registry};
 use crate::kernels::Read;
 use crate::ledger::Ledger;
 use crate::memory::{DriverEvent, Memory};
+use crate::ranks::{Board, MAX_DEVICES, Mailbox};
 use crate::recorder::{Header, Recorder};
 
 /// Ids of texts, source lines and modules that the profile already has.
@@ -48,6 +49,8 @@ pub(crate) struct Session {
     /// Devices that have a context, as the machine counts them, before `CUDA_VISIBLE_DEVICES`.
     contexts: Vec<AtomicBool>,
     visible: OnceLock<Vec<u32>>,
+    board: Arc<Board>,
+    mailbox: Mailbox,
 }
 
 static SESSION: OnceLock<Session> = OnceLock::new();
@@ -87,7 +90,19 @@ pub(crate) fn attach(path: &Path) -> Result<(), String> {
             file.display()
         )
     })?;
-    let session = Session::new(settings, recorder);
+    if settings.device_count as usize > MAX_DEVICES {
+        return Err(format!(
+            "{} devices are more than the {MAX_DEVICES} that a machine can have",
+            settings.device_count
+        ));
+    }
+    let board = Board::open(&settings.run_dir).map_err(|error| {
+        format!(
+            "the list of processes in `{}` cannot be opened: {error}",
+            settings.run_dir.display()
+        )
+    })?;
+    let session = Session::new(settings, recorder, board);
     session.note_settings(&String::from_utf8_lossy(&text));
     if SESSION.set(session).is_ok() {
         // SAFETY: the handler only touches atomics, a try-lock and one mmap.
@@ -118,7 +133,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Session {
-    fn new(settings: RunSettings, recorder: Recorder) -> Self {
+    fn new(settings: RunSettings, recorder: Recorder, board: Board) -> Self {
+        let board = Arc::new(board);
         let devices = settings.device_count as usize;
         let total = settings.device.total_bytes;
         // Expandable segments reserve 9/8 of the card for each stream and size class, on each device.
@@ -136,19 +152,29 @@ impl Session {
             registry: Registry::default(),
             start: Instant::now(),
             recorder: Mutex::new(recorder),
-            memory: Mutex::new(Memory::new(
-                arena,
-                devices,
-                total,
-                settings.reserved_by_others_bytes,
-            )),
+            memory: Mutex::new(
+                Memory::new(arena, devices, total, settings.reserved_by_others_bytes)
+                    .beside(Arc::clone(&board)),
+            ),
             interned: Mutex::default(),
             ledger: Ledger::default(),
             bytes_per_nano: crate::clock::speed_of(&settings.device),
             contexts: (0..devices).map(|_| AtomicBool::new(false)).collect(),
             visible: OnceLock::new(),
+            board,
+            mailbox: Mailbox::in_folder(&settings.run_dir),
             settings,
         }
+    }
+
+    /// What the processes of the run know of each other.
+    pub(crate) fn board(&self) -> &Board {
+        &self.board
+    }
+
+    /// Messages between the processes of the run.
+    pub(crate) fn mailbox(&self) -> &Mailbox {
+        &self.mailbox
     }
 
     /// Nanoseconds since the session began.
@@ -194,6 +220,7 @@ impl Session {
         };
         *interned = Interned::default();
         drop(interned);
+        self.board.enter();
         FORKED.store(false, Ordering::Relaxed);
         self.note_settings(&settings);
     }
@@ -296,6 +323,15 @@ impl Session {
         // Recorded under the lock, so that ids follow the order of the records.
         self.record(&Record::Text(text.to_owned()));
         id
+    }
+
+    /// The text with this id; empty for 0.
+    pub(crate) fn text_of(&self, id: u32) -> String {
+        lock(&self.interned)
+            .texts
+            .iter()
+            .find(|(_, known)| **known == id)
+            .map_or_else(String::new, |(text, _)| text.clone())
     }
 
     /// The id of a source line.

@@ -2,4 +2,5 @@
 
 mod hostile;
 mod notation;
+mod ranks;
 mod verdicts;

@@ -113,7 +113,7 @@ pub(crate) fn check(
     resources: Resources,
 ) -> Result<Exit, Failure> {
     platform::check("check")?;
-    let user = script_of("check", user)?;
+    let user = script_of("check", user, &args.launch)?;
     if args.max == Some(Bytes::ZERO) {
         return Err(
             Failure::usage("no_memory", "no script needs less than `--max` of zero")

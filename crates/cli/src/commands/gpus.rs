@@ -351,6 +351,7 @@ fn verify(lines: &mut [Line], recorded: &Recorded, resources: Resources) -> Resu
         ));
         let outcome = launch(&Launch {
             card: Card::of_gpu(gpu),
+            n_devices: settings.device_count,
             python: python.clone(),
             torch: torch.clone(),
             resources: resources.clone(),

@@ -17,6 +17,7 @@ use crate::printer;
 use crate::python;
 use crate::resources::Resources;
 use crate::split::{Target, UserCommand};
+use crate::starters;
 use crate::torch;
 use crate::valuation::{Valuation, ValueArgs};
 use crate::verdict_text;
@@ -58,6 +59,10 @@ pub(crate) struct LaunchArgs {
     #[arg(long, value_name = "PATH")]
     pub python: Option<PathBuf>,
 
+    /// Start the script this many times, as `torchrun --nproc-per-node N` does, each on a GPU of its own
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=16))]
+    pub ranks: Option<u32>,
+
     /// Where to keep the profile; by default in the folder of profiles
     #[arg(long, value_name = "PATH")]
     pub profile: Option<PathBuf>,
@@ -85,7 +90,7 @@ pub(crate) fn run(
     resources: Resources,
 ) -> Result<Exit, Failure> {
     platform::check("run")?;
-    let user = script_of("run", user)?;
+    let user = script_of("run", user, &args.launch)?;
     let request = resolve(&args.launch, card(&args.launch.card)?, &user, resources)?;
     let strictness = if args.strict {
         Strictness::Strict
@@ -105,9 +110,13 @@ pub(crate) fn run(
     Ok(Exit::of_verdict(outcome.code))
 }
 
-/// The user's command, which must be there and name a file that exists.
-pub(crate) fn script_of(verb: &str, user: Option<UserCommand>) -> Result<UserCommand, Failure> {
-    let Some(user) = user else {
+/// The user's command, which must be there and name a file that exists, or a program beside the user's Python.
+pub(crate) fn script_of(
+    verb: &str,
+    user: Option<UserCommand>,
+    typed: &LaunchArgs,
+) -> Result<UserCommand, Failure> {
+    let Some(mut user) = user else {
         return Err(
             Failure::usage("no_script", "which script to run was not said").hint(format!(
                 "`oomproof {verb} [OPTIONS] SCRIPT [ARGS...]` or `oomproof {verb} [OPTIONS] -m MODULE [ARGS...]`"
@@ -118,15 +127,21 @@ pub(crate) fn script_of(verb: &str, user: Option<UserCommand>) -> Result<UserCom
         && script != "-"
         && !Path::new(script).exists()
     {
-        return Err(Failure::usage(
-            "script_missing",
-            format!("there is no script `{}`", script.to_string_lossy()),
-        )
-        .hint(
-            "options of oomproof stand before the script, and everything after it is the script's",
-        ));
+        let Some(program) = starters::beside_python(typed.python.as_deref(), script) else {
+            return Err(Failure::usage(
+                "script_missing",
+                format!("there is no script `{}`", script.to_string_lossy()),
+            )
+            .hint(
+                "options of oomproof stand before the script, and everything after it is the script's",
+            ));
+        };
+        user.target = Target::Script(program.into());
     }
-    Ok(user)
+    match typed.ranks {
+        Some(ranks) => starters::with_ranks(user, ranks),
+        None => Ok(user),
+    }
 }
 
 /// What was typed, checked against this machine.
@@ -159,8 +174,10 @@ pub(crate) fn resolve(
             .hint("wheels for CUDA 12.6 and older begin with 5.0 and end with 9.0, those for 12.8 have 7.0 to 12.0, those for 13 have 7.5 to 12.0")
             .hint("name another `--gpu`, or the Python of an environment with another torch"));
     }
+    let n_devices = card.count.or_else(|| starters::n_ranks(user)).unwrap_or(1);
     Ok(Launch {
         card,
+        n_devices,
         python,
         torch,
         resources,
@@ -198,8 +215,12 @@ pub(crate) fn resolve(
 /// Says what is about to run on what.
 pub(crate) fn announce(request: &Launch, user: &UserCommand) {
     let card = &request.card;
+    let (which, each) = match request.n_devices {
+        1 => ("a virtual".to_owned(), ""),
+        count => (format!("{count} virtual"), " each"),
+    };
     printer::say(&format!(
-        "{} on a virtual {} ({}), torch {}",
+        "{} on {which} {} ({}{each}), torch {}",
         user.name(),
         card.name(),
         card.total(),

@@ -105,6 +105,7 @@ pub(crate) fn sample() -> Verdict {
             exit_code: Some(0),
             signal: None,
         },
+        rank: None,
         ranks: None,
         profile: "profiles/train.oomprofile".into(),
     }

@@ -150,7 +150,15 @@ pub unsafe extern "C" fn cuDeviceCanAccessPeer(
     peer: c_int,
 ) -> DriverError {
     // SAFETY: as for the CUDA function.
-    unsafe { give(can, of_argument(device).and(of_argument(peer)).map(|_| 0)) }
+    unsafe {
+        give(
+            can,
+            of_argument(device).and_then(|first| {
+                let second = of_argument(peer)?;
+                Ok(c_int::from(first.machine != second.machine))
+            }),
+        )
+    }
 }
 
 #[unsafe(no_mangle)]

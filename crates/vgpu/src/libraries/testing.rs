@@ -10,7 +10,7 @@ const SETTINGS: &str = r#"{"schema":1,"device":{"name":"NVIDIA Test","total_byte
     "max_blocks_per_multiprocessor":32,"registers_per_multiprocessor":65536,
     "shared_memory_per_multiprocessor":233472,"shared_memory_per_block_optin":232448,
     "l2_cache_bytes":52428800,"clock_khz":1980000,"memory_clock_khz":2619000,"memory_bus_bits":5120},
-    "device_count":2,"reserved_by_others_bytes":1073741824,
+    "device_count":4,"reserved_by_others_bytes":1073741824,
     "context_bytes":{"low":1,"likely":2,"high":3},"cuda_version":13020,"cudnn_version":92600,
     "nccl_version":23007,"torch_version":"2.15.0+cu132","standins":"/s","vgpu":"/v","run_dir":"RUN_DIR",
     "scratch":"/t","steps":null,"full":false,"timeout_secs":600,"real_init":false,

@@ -57,6 +57,8 @@ class Course:
         self._deadline: Optional[float] = None
         self._renewals = 0
         self._step = 0
+        # What this rank knew last; it may be asked to act on it a step later.
+        self._known: Optional[str] = None
         # Why the peak of training is known; None while it is not.
         self.reason: Optional[str] = None
         # The same for the loop over data that the last step was in.
@@ -75,8 +77,10 @@ class Course:
         self._step = step
         if self._began is None:
             self._began, self._worked = now, self._work()
-        if not self.agree(STEP, reason is not None):
-            reason = None
+        # All ranks end the same number of steps, so none has to ask.
+        if reason != "steps":
+            self._known = reason or self._known
+            reason = self._known if self.agree(STEP, reason is not None) else None
         self.pass_reason = reason
         if reason == "steps":
             self.reason = reason

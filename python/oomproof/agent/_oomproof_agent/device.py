@@ -82,6 +82,17 @@ class Device:
         if self._library is not None:
             self._library.oomproof_step(step)
 
+    def rank(self, rank: int, world: int) -> None:
+        """This process is a rank of so many."""
+        if self._library is not None:
+            self._library.oomproof_rank(rank, world)
+
+    def agree(self, *, topic: int, moment: int, wanted: bool) -> bool:
+        """Whether all ranks want something, and have come to the moment at which all of them do it."""
+        if self._library is None:
+            return wanted
+        return bool(self._library.oomproof_agree(topic, moment, int(wanted)))
+
     def label(self, role: int, blocks: Sequence[Tuple[int, bytes]]) -> None:
         """Gives live blocks a role; each is any address inside it and the name of the tensor."""
         if self._library is None or not blocks:
@@ -124,6 +135,8 @@ def _declare(library: ctypes.CDLL) -> None:
         "oomproof_module": (u32, [text, text]),
         "oomproof_phase": (None, [u32, u32]),
         "oomproof_step": (None, [u32]),
+        "oomproof_rank": (None, [u32, u32]),
+        "oomproof_agree": (ctypes.c_int, [u32, u64, ctypes.c_int]),
         "oomproof_label": (None, [u64, ctypes.POINTER(u64), u32, ctypes.POINTER(text)]),
         "oomproof_note": (None, [text]),
         "oomproof_ledger": (None, []),

@@ -143,7 +143,10 @@ def _collect(tensor: Any, name: bytes, taken: Dict[int, None], into: List[Tuple[
         except Exception:  # noqa: BLE001 - a subclass may refuse; its memory then stays unlabelled
             return
         for part in parts:
-            _collect(getattr(tensor, part), name, taken, into)
+            inner = getattr(tensor, part, None)
+            # A sharded tensor also names the mesh of its devices.
+            if hasattr(inner, "untyped_storage"):
+                _collect(inner, name, taken, into)
         return
     address = _address(tensor)
     # Tied weights and views of one storage are one block.

@@ -28,6 +28,7 @@ from .names import FORWARD
 from .ooms import Ooms, is_out_of_memory
 from .phases import Phases
 from .processes import Followed, after_fork_in_child, prepare_environment
+from .ranks import Ranks
 from .roles import Roles
 from .sites import Sites
 from .steady import Steady
@@ -65,6 +66,8 @@ class Agent:
         steady = Steady(steps=settings.get("steps"), full=settings.get("full", False))
         self.course = Course(stop=self._stop, time_limit=settings.get("timeout_secs"))
         self.steps = Steps(self.device, steady, self.course, on_end=self._step_ended)
+        self.ranks = Ranks(self.device, step=lambda: self.steps.count)
+        self.course.agree = self.ranks.agree
         self.loaders = Loaders(self.device, self.course, steady, self.steps, place=self._place)
         self.imports = ImportHook()
         self._init_skip: Optional[Any] = None
@@ -121,6 +124,7 @@ class Agent:
             self.device.ledger()
         if self._init_skip is not None:
             self._init_skip.install(self._settings, self.device.note)
+        self.ranks.watch(torch)
         self._watch_optimizers()
         if not self._settings.get("full", False) and self._settings.get("steps") is None:
             self.imports.when_loaded("torch.utils.data.dataloader", self.loaders.watch)
@@ -217,6 +221,7 @@ class Agent:
     def _forked(self) -> None:
         self.device.detach()
         self.exits.forget()
+        self.ranks.forget()
         self.loaders.step_aside()
         self.sites.step_aside()
         self.modules.step_aside()

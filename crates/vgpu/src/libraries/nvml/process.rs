@@ -1,8 +1,7 @@
-//! Who uses a device: this process once it has a context, and one more that stands for all others.
+//! Who uses a device: this process once it has a context, the others of the run, and one more that stands for the rest.
 //!
 //! Memory that the settings reserve for others belongs to some process, or the figures would not add up. It is shown
-//! under the id 1, which exists on every system and is not this process unless that is the first one itself. Other
-//! processes of the same run are not seen: each has its own device memory.
+//! under the id 1, which exists on every system and is not this process unless that is the first one itself.
 
 use super::NvmlStatus;
 use super::device::device_of;
@@ -36,7 +35,13 @@ fn processes(session: &Session, machine: u32) -> Vec<(u32, u64)> {
         .settings
         .reserved_by_others_bytes
         .min(session.settings.device.total_bytes);
-    let used = session.memory().used(machine as usize);
+    let (used, neighbors) = {
+        let memory = session.memory();
+        (
+            memory.used(machine as usize),
+            memory.neighbors(machine as usize),
+        )
+    };
     let own = std::process::id();
     let mut processes = Vec::new();
     if others > 0 {
@@ -45,6 +50,7 @@ fn processes(session: &Session, machine: u32) -> Vec<(u32, u64)> {
     if session.has_context(machine as usize) {
         processes.push((own, used - others));
     }
+    processes.extend(neighbors);
     processes
 }
 

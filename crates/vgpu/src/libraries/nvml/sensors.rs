@@ -36,11 +36,11 @@ pub struct Utilization {
 
 fn memory_of(session: &Session, machine: u32) -> MemoryInfo {
     let total = session.settings.device.total_bytes;
-    let used = session.memory().used(machine as usize);
+    let free = session.memory().free(machine as usize);
     MemoryInfo {
         total,
-        free: total - used,
-        used,
+        free,
+        used: total - free,
     }
 }
 

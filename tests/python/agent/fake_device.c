@@ -36,6 +36,8 @@ void oomproof_step(uint32_t step) { fprintf(log_file, "step %u\n", step); }
 void oomproof_label(uint64_t n, const uint64_t *addresses, uint32_t role, const char *const *names) {
     for (uint64_t i = 0; i < n; i++) fprintf(log_file, "label %u %s %d\n", role, names[i], addresses[i] != 0);
 }
+void oomproof_rank(uint32_t rank, uint32_t world) { fprintf(log_file, "rank %u of %u\n", rank, world); }
+int oomproof_agree(uint32_t topic, uint64_t moment, int wanted) { return wanted; }
 void oomproof_note(const char *json) { fprintf(log_file, "note %s\n", json); }
 void oomproof_ledger(void) { fprintf(log_file, "ledger\n"); }
 void oomproof_close(void) { fprintf(log_file, "close\n"); }

@@ -69,12 +69,15 @@ pub unsafe extern "C" fn _ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE(
     }
 }
 
+/// The first device that PyTorch's allocator took memory of: of a rank it is its own.
+static HOME: OnceLock<u8> = OnceLock::new();
+
 /// A block of a device changed hands; its size is negative when it was taken back.
 pub(crate) fn usage(address: u64, size: i64, allocated: u64, reserved: u64, device: u8) {
     let Some(session) = session() else { return };
     let header = session.header;
-    // The counters follow device 0; the records tell the devices apart.
-    if device == 0 {
+    // The counters follow the first device that the process used; the records tell the devices apart.
+    if *HOME.get_or_init(|| device) == device {
         let raise = |now, peaks: [usize; 2], value| {
             header.counter(now).store(value, Ordering::Relaxed);
             for peak in peaks {

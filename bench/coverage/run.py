@@ -201,7 +201,11 @@ def main() -> None:
     arguments.state.mkdir(parents=True, exist_ok=True)
     table = rows()
     found = versions(place.python, {name for row in table for name in row.needs} | {"torch", "triton", "numpy"})
-    wanted = [row for row in table if not arguments.only or any(word in row.name for word in arguments.only)]
+    # A script's first row comes before the second of any, so that a run that is cut short has seen most kinds.
+    seen: set[str] = set()
+    again = {row.name for row in table if row.file in seen or seen.add(row.file)}
+    table_in_turn = sorted(table, key=lambda row: row.name in again)
+    wanted = [row for row in table_in_turn if not arguments.only or any(word in row.name for word in arguments.only)]
 
     def keep(row: Row, part: str, result: dict[str, Any]) -> None:
         (arguments.state / f"{row.name}.{part}.json").write_text(json.dumps(result, indent=1))

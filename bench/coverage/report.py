@@ -30,26 +30,40 @@ def in_short(result: dict[str, Any]) -> str:
 
 def outcome(row: Any, results: dict[str, Any]) -> str:
     """Whether the script ran, or why not."""
-    usual = results.get("run")
+    usual, whole = results.get("run"), results.get("whole") or {}
+    for result in (usual or {}, whole):
+        if result.get("lacking"):
+            return f"not run: lacks {', '.join(result['lacking'])}"
+    to_the_end = checks.went_well(row, "whole", whole)
     if usual is None:
-        return "not run"
-    if usual.get("lacking"):
-        return f"not run: lacks {', '.join(usual['lacking'])}"
-    if not checks.went_well(row, "run", usual):
-        verdict = usual["verdict"]
-        if not verdict:
-            return "FAILS: no verdict"
-        named = [each["function"] for each in verdict["unsupported"][:2]]
-        why = "; ".join(reason["text"] for reason in verdict["reasons"][:1]) or verdict["verdict"]
-        return f"FAILS: {why}{' (' + ', '.join(named) + ')' if named else ''}"
-    return "runs" if checks.went_well(row, "whole", results.get("whole") or {}) else "runs; the whole run does not"
+        if not whole:
+            return "not run"
+        return "runs to its end, no verdict was asked for" if to_the_end else f"FAILS: {last_line(whole)}"
+    if checks.went_well(row, "run", usual):
+        return "runs" if to_the_end or row.name == "notebook" else f"runs, but not to its end: {last_line(whole)}"
+    verdict = usual["verdict"]
+    if not verdict:
+        return "FAILS: no verdict"
+    named = [each["function"] for each in verdict["unsupported"][:2]]
+    why = "; ".join(reason["text"] for reason in verdict["reasons"][:1]) or verdict["verdict"]
+    return f"FAILS: {why}{' (' + ', '.join(named) + ')' if named else ''}: {last_line(usual)}"
+
+
+def last_line(result: dict[str, Any]) -> str:
+    """What a script said last, which is mostly an exception."""
+    if "exit_code" in result and result["exit_code"] is None:
+        return "stopped by the time limit"
+    lines = [line for line in result.get("last_lines", []) if "Error" in line]
+    return lines[-1].strip()[:160] if lines else "was not run so"
 
 
 def assumed(results: dict[str, Any]) -> str:
     """Kinds of assumptions that the figure hangs on, beside those of every run."""
     verdict = results.get("run", {}).get("verdict")
     always = {"skipped_init", "writes_redirected", "rest_not_run", "context_estimate", "compile", "untested_torch"}
-    kinds = {each["kind"] for each in (verdict or {}).get("assumptions", [])} - always
+    if not verdict:
+        return "?"
+    kinds = {each["kind"] for each in verdict["assumptions"]} - always
     return ", ".join(sorted(kinds)) or "none"
 
 
@@ -58,12 +72,9 @@ def line(row: Any, results: dict[str, Any], others: dict[str, Any]) -> str:
     verdict = results.get("run", {}).get("verdict")
     said = outcome(row, results) + (f". {row.note}" if row.note else "")
     cells = [row.name, row.kind, row.gpu, said, "", "", assumed(results), ""]
-    if verdict and said.startswith("runs"):
-        peak = verdict["peak"]
-        cells[4:6] = [mib(peak["allocated_bytes"]), str(peak["phase"])]
+    if said.startswith("runs"):
+        cells[4:6] = [mib(checks.peak(results) or 0), str(verdict["peak"]["phase"]) if verdict else ""]
         cells[7] = "<br>".join(checks.of(row, results, others))
-    elif verdict and verdict["peak"]["allocated_bytes"]:
-        cells[4] = mib(verdict["peak"]["allocated_bytes"])
     return "| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in cells) + " |"
 
 
@@ -76,9 +87,10 @@ def summary(table: list[Any], results: dict[str, Any]) -> str:
         if outcome(row, results[row.name]).startswith("runs")
         for text in checks.of(row, results[row.name], results)
     ]
+    verdicts = sum(checks.went_well(row, "run", results[row.name].get("run") or {}) for row in table)
     counts = {word: sum(text.startswith(word) for text in said) for word in ("ok", "WRONG", "not checked")}
     checked = ", ".join(f"{count} {word}" for word, count in counts.items())
-    return f"{ran} of {len(table)} scripts ran ({ran / len(table):.0%}); checks: {checked}"
+    return f"{ran} of {len(table)} scripts ran ({ran / len(table):.0%}), {verdicts} with a verdict; checks: {checked}"
 
 
 def document(table: list[Any], results: dict[str, Any], versions: dict[str, str]) -> str:

@@ -63,6 +63,7 @@ class Row:
     steps_only: bool = False
     without_cpu: str | None = None
     differs: str | None = None
+    counters_differ: str | None = None
     at_least: str | None = None
     at_most: str | None = None
     same_peak_as: str | None = None

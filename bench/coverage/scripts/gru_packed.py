@@ -24,8 +24,9 @@ class Tagger(nn.Module):
 model = Tagger().to(device)
 optimizer = torch.optim.Adam(model.parameters())
 criterion = nn.CrossEntropyLoss(ignore_index=-1)
+random = torch.Generator().manual_seed(0)
 for step in range(5):
-    lengths = torch.randint(5, 40, (16,))
+    lengths = torch.randint(5, 40, (16,), generator=random)
     ids = pad_sequence([torch.randint(1, 2000, (n,)) for n in lengths.tolist()], batch_first=True).to(device)
     tags = torch.where(ids > 0, ids % 12, -1)
     loss = criterion(model(ids, lengths).flatten(0, 1), tags.flatten())

@@ -110,7 +110,8 @@ def dataloader():
             return self._next_data()
 
     class Data(list):
-        pass
+        def __bool__(self):
+            raise RuntimeError("a tensor's truth is ambiguous")
 
     class DataLoader:
         def __init__(self, dataset, *, stream=False):

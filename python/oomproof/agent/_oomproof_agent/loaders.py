@@ -136,8 +136,8 @@ class Loaders:
     def _mark(self, loader: Any, iterator: Any) -> None:
         if self._off or not hasattr(iterator, "__dict__"):
             return
-        data = _watchable(getattr(loader, "dataset", None)) or loader
-        setattr(iterator, _PASS, self._begin(loader, earlier=self._count(data), length=_length(iterator)))
+        earlier = self._count(_data_of(loader))
+        setattr(iterator, _PASS, self._begin(loader, earlier=earlier, length=_length(iterator)))
 
     def _wrap_next(self, function: Any) -> Any:
         @functools.wraps(function)
@@ -168,7 +168,7 @@ class Loaders:
 
     def _begin(self, loader: Any, *, earlier: int, length: Optional[int]) -> Pass:
         current = Pass(earlier=earlier, length=length, began=self._clock())
-        current.key = id(_watchable(getattr(loader, "dataset", None)) or loader)
+        current.key = id(_data_of(loader))
         current.steps_at_start = current.steps = self._steps.count
         current.backwards_at_start = self._steps.backwards
         current.work = self._work()
@@ -369,6 +369,12 @@ def _length(iterator: Any) -> Optional[int]:
 
 def _is_map(iterator: Any) -> bool:
     return int(iterator._dataset_kind) == 0
+
+
+def _data_of(loader: Any) -> Any:
+    # Never `data or loader`: the data may be a tensor, which has no truth, or be empty.
+    data = _watchable(getattr(loader, "dataset", None))
+    return loader if data is None else data
 
 
 def _watchable(value: Any) -> Optional[Any]:

@@ -5,9 +5,8 @@
 FOLDER holds `allocator_outputs/VERSION.stats.json`, `.summary.txt` and `.oom.txt` of a card with 16 GiB and compute
 capability 9.0. Each PYTHON has the torch of one release. Every figure of `memory_stats()`, every line of
 `memory_summary()` and the text of the error are compared; in the text, the memory of the driver and of other
-processes is left out, because that machine's context was of another size. `program.py` was made after the traces that
-the releases recorded; a call that leaves no trace, such as an early `empty_cache()`, may be missing in it, which one
-counter, `num_sync_all_streams`, would show.
+processes is left out, because that machine's context was of another size. `program.py` was made after what the
+releases recorded: their traces, and for calls that leave no trace their counters.
 """
 
 from __future__ import annotations

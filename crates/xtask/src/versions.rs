@@ -1,7 +1,8 @@
 //! `cargo xtask versions`: every supported release of torch, tried for real. Takes an hour and 20 GB.
 //!
 //! For each release an environment is made, what its torch links is checked against the stand-ins' tables, and the
-//! programs of `tests/python/same` and the example run on it. CI does this for one release only.
+//! programs of `tests/python/same`, the operations of `tests/python/values` and the example run on it. CI does this for
+//! one release only.
 
 use std::path::{Path, PathBuf};
 
@@ -75,7 +76,7 @@ impl Try<'_> {
         let python = self.environment()?;
         let site_packages = environments::site_packages(self.repository, &python)?;
         generate::run(generate::Mode::Check { site_packages })?;
-        self.same(&python)?;
+        self.python_tests(&python)?;
         self.example(&python)
     }
 
@@ -97,10 +98,11 @@ impl Try<'_> {
         Ok(folder.join("bin/python"))
     }
 
-    fn same(&self, python: &Path) -> Result<()> {
+    fn python_tests(&self, python: &Path) -> Result<()> {
         let mut command = self.repository.command(self.tests);
         command
             .args(["-m", "pytest", "-q", "tests/python/same"])
+            .arg("tests/python/values/test_small_work.py")
             .env("OOMPROOF_BIN", self.program)
             .env("OOMPROOF_TEST_PYTHON", python)
             .env("OOMPROOF_LONG", "1");

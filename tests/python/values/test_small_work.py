@@ -29,4 +29,6 @@ def test_no_value_is_wrong_and_those_that_are_done_are_known():
             assumed.add(int(assumption["where"].rpartition(":")[2]))
     unknown = {result["what"] for result in results if not assumed.isdisjoint(result["lines"])}
     assert [r["what"] for r in results if r["same"] is not True and r["what"] not in unknown] == []
-    assert {what.rpartition(" ")[0] for what in unknown} - NOT_DONE == set()
+    # Kernels differ between releases; `cargo xtask versions` sets it, to find wrong values in any.
+    if "OOMPROOF_LONG" not in os.environ:
+        assert {what.rpartition(" ")[0] for what in unknown} - NOT_DONE == set()

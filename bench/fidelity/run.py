@@ -1,9 +1,9 @@
 """Virtual against measured: runs the workloads of a file of public measurements and prints both figures.
 
-    python bench/fidelity/run.py ROWS.jsonl --python PYTHON [--oomproof OOMPROOF]
+    python bench/fidelity/run.py ROWS.jsonl --python 2.11.0=PYTHON [--python 2.6=PYTHON ...] [--oomproof OOMPROOF]
 
-PYTHON has the torch version that the rows name, with transformers and torchvision; other rows are left out, and said
-to be.
+Each PYTHON has the torch of that version and the packages of its workloads; rows of a version that is not given are
+left out, and said to be.
 """
 
 from __future__ import annotations
@@ -11,72 +11,128 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import re
+import statistics
 import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Optional
 
-MODELS = ("gpt2", "bert-base-uncased", "distilbert-base-uncased", "resnet50")
-GPUS = {"Tesla T4 16GB": "t4"}
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent))
+
+import settings  # noqa: E402
+from kinds import Unmatched, Workload, match  # noqa: E402
+
+WORKLOADS = HERE / "workloads"
 
 
-def torch_version(python: str) -> str:
-    probe = "import importlib.metadata as m; print(m.version('torch'))"
-    return subprocess.run([python, "-c", probe], check=True, capture_output=True, text=True).stdout.strip()
+@dataclass(frozen=True)
+class Figures:
+    """What one virtual run says."""
+
+    allocated: int
+    reserved: int
+    process: tuple[int, int]
+    verdict: str
 
 
-def virtual(row: dict, arguments: argparse.Namespace) -> dict | None:
-    size = re.search(r"\d+", row["seq_or_image"])
-    command = [
-        arguments.oomproof,
-        "run",
-        "--gpu",
-        GPUS[row["gpu"]],
-        "--full",
-        "--json",
-        "--python",
-        arguments.python,
-        str(Path(__file__).with_name("workload.py")),
-        row["model"],
-        "--batch",
-        str(row["batch"]),
-        "--size",
-        size.group(),
-    ]
-    done = subprocess.run(command, capture_output=True, text=True)
+def run(workload: Workload, python: str, oomproof: str) -> Optional[Figures]:
+    script = str(WORKLOADS / workload.script)
+    command = [oomproof, "run", "--gpu", workload.gpu, "--full", "--json", "--python", python, script]
+    done = subprocess.run([*command, *workload.arguments], capture_output=True, text=True)
     lines = [line for line in done.stderr.splitlines() if line.startswith('{"max_memory_allocated"')]
     if not lines:
         print(done.stderr[-2000:], file=sys.stderr)
         return None
-    return json.loads(lines[-1])
+    own = json.loads(lines[-1])
+    verdict = json.loads(done.stdout)
+    process = verdict["peak"]["process_bytes"]
+    return Figures(
+        own["max_memory_allocated"],
+        own["max_memory_reserved"],
+        (process["low"], process["high"]),
+        verdict["verdict"],
+    )
+
+
+def mem_tracker(workload: Workload, python: str, oomproof: str) -> Optional[int]:
+    """The peak of PyTorch's own tracker over fake tensors, or nothing where it fails."""
+    command = [python]
+    if subprocess.run([python, "-c", "import torch"], capture_output=True).returncode != 0:
+        known = settings.of_a_run(oomproof, python, gpu=workload.gpu)
+        command += [str(HERE.parent / "device_only.py"), known.device, known.stand_ins, "-"]
+    command += [str(HERE / "tracker.py"), str(WORKLOADS / workload.script)]
+    try:
+        done = subprocess.run([*command, *workload.arguments], capture_output=True, text=True, timeout=300)
+    except subprocess.TimeoutExpired:
+        return None
+    lines = [line for line in done.stdout.splitlines() if line.startswith('{"max_memory_allocated"')]
+    return json.loads(lines[-1])["max_memory_allocated"] if lines else None
+
+
+def python_of(version: str, given: dict[str, str]) -> Optional[str]:
+    """The interpreter for a version that may name no patch release."""
+    for have, python in given.items():
+        if have == version or have.startswith(version + ".") or version.startswith(have + "."):
+            return python
+    return None
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("rows", type=Path)
-    parser.add_argument("--python", default=os.environ.get("OOMPROOF_TEST_PYTHON", "python3"))
+    parser.add_argument("--python", action="append", default=[], metavar="VERSION=PYTHON")
     parser.add_argument("--oomproof", default=os.environ.get("OOMPROOF_BIN", "target/release/oomproof"))
+    parser.add_argument("--only", default="", help="rows whose model or kind holds this text")
+    parser.add_argument("--tracker", action="store_true", help="run PyTorch's MemTracker beside each")
     arguments = parser.parse_args()
+    given = dict(one.split("=", 1) for one in arguments.python)
 
-    version = torch_version(arguments.python)
     rows = [json.loads(line) for line in arguments.rows.read_text().splitlines() if line.strip()]
-    chosen = [
-        row
-        for row in rows
-        if row["gpu"] in GPUS and row["model"] in MODELS and f"torch {version}" in row["framework_versions"]
-    ]
-    print(f"{len(chosen)} of {len(rows)} rows are of torch {version} and have a workload here")
-    print(f"{'model':26} {'batch':>5} {'size':>8} {'figure':9} {'measured MiB':>12} {'virtual MiB':>12} {'error':>9}")
-    known: dict[tuple, dict | None] = {}
-    for row in chosen:
-        key = (row["model"], row["batch"], row["seq_or_image"])
-        if key not in known:
-            known[key] = virtual(row, arguments)
-        name = "max_memory_allocated" if "allocated" in row["metric"] else "max_memory_reserved"
-        figure = (known[key] or {}).get(name)
+    known: dict[tuple, tuple[Optional[Figures], Optional[int]]] = {}
+    errors: dict[str, list[float]] = {"allocated": [], "reserved": []}
+    left_out: list[str] = []
+    print("| row | model | what | torch | figure | measured | virtual | error | MemTracker |")
+    print("| --- | --- | --- | --- | --- | ---: | ---: | ---: | ---: |")
+    for row in rows:
+        found = match(row)
+        label = f"{row.get('row', '')} | {row['model'][:44]}"
+        if isinstance(found, Unmatched):
+            left_out.append(f"{label.replace(' | ', ' ')}: {found.reason}")
+            continue
+        if arguments.only not in f"{row['model']} {found.script}":
+            continue
+        python = python_of(found.torch, given)
+        if python is None:
+            left_out.append(f"{label.replace(' | ', ' ')}: no interpreter given for torch {found.torch}")
+            continue
+        if found not in known:
+            tracked = mem_tracker(found, python, arguments.oomproof) if arguments.tracker else None
+            known[found] = run(found, python, arguments.oomproof), tracked
+        figures, tracked = known[found]
+        name = "allocated" if "allocated" in row["metric"] else "reserved"
         measured = row["value_bytes"]
-        shown = "failed" if figure is None else f"{figure / 2**20:12.1f} {100 * (figure - measured) / measured:+8.3f}%"
-        print(f"{key[0]:26} {key[1]!s:>5} {key[2]:>8} {name[11:]:9} {measured / 2**20:12.1f} {shown}")
+        what = " ".join(found.arguments[1:] if found.script != "gpt_from_scratch.py" else found.arguments)
+        if figures is None:
+            shown, error = "failed", ""
+        else:
+            figure = getattr(figures, name)
+            percent = 100 * (figure - measured) / measured
+            errors[name].append(abs(percent))
+            shown, error = f"{figure / 2**20:.1f}", f"{percent:+.3f} %"
+        peer = f"{100 * (tracked - measured) / measured:+.1f} %" if tracked and name == "allocated" else ""
+        print(
+            f"| {label} | {what} | {found.torch} | {name} | {measured / 2**20:.1f} | {shown} | {error} | {peer} |",
+            flush=True,
+        )
+    for name, values in errors.items():
+        if values:
+            print(
+                f"\n{name}: {len(values)} rows, median |error| {statistics.median(values):.3f} %, "
+                f"worst {max(values):.3f} %"
+            )
+    print("\nLeft out:\n" + "\n".join(f"- {line}" for line in left_out))
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ use oomproof_profile::{AssumedRead, Routing, Values};
 /// As it may be typed.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ValueArgs {
-    /// What the script reads at FILE:LINE when it is not known: a number, true or false; may be given again
+    /// What the script reads at that line when it is not known: a number, true or false; may be given again
     #[arg(long, value_name = "FILE:LINE=VALUE", value_parser = str::parse::<AssumedRead>)]
     pub assume: Vec<AssumedRead>,
 

@@ -204,14 +204,14 @@ impl Fields<'_> {
         let phase = self.phase()?;
         let basis = Basis::from_code(self.byte()?)?;
         Some(UnknownRead {
-            basis,
-            assumption,
-            assumed_at,
             nanos,
             address,
             size,
             given,
             origin,
+            basis,
+            assumption,
+            assumed_at,
             phase,
             step,
             site,

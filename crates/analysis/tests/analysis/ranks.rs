@@ -2,6 +2,7 @@
 
 use crate::notation::profile;
 use oomproof_analysis::{Answer, Circumstances, RankOf, Verdict, rank_of};
+use oomproof_units::Bytes;
 
 /// A step with this much memory.
 fn step(size: &str) -> String {
@@ -137,9 +138,8 @@ fn estimates_of_libraries_widen_the_range() {
         step("4MiB")
     );
     let library = judge(0, &[timeline]).library_bytes;
-    let mib = [library.low, library.likely, library.high].map(|size| size.as_mib());
-    let likely = mib[1];
-    assert_eq!(mib, [likely - 100.0, likely, likely + 200.0]);
+    assert_eq!(library.likely - library.low, Bytes::from_mib(100));
+    assert_eq!(library.high - library.likely, Bytes::from_mib(200));
 }
 
 #[test]

@@ -533,7 +533,7 @@ mod tests {
                 .iter()
                 .zip(largest)
                 .map(|(board, own)| {
-                    scope.spawn(move || (0..).find(|most| board.agree(VOTE, 0, own <= *most)))
+                    scope.spawn(move || (0..=9).find(|most| board.agree(VOTE, 0, own <= *most)))
                 })
                 .collect();
             let results = threads.into_iter().map(|thread| thread.join().unwrap());

@@ -267,8 +267,9 @@ fn write(
 mod tests {
     use super::*;
 
-    fn check(text: &str, expected: Option<Choice>) {
-        assert_eq!(Choice::of(&Signature::parse(text)), expected, "{text}");
+    fn check(text: &str, expected: Option<&Choice>) {
+        let found = Choice::of(&Signature::parse(text));
+        assert_eq!(found.as_ref(), expected, "{text}");
     }
 
     #[test]
@@ -280,7 +281,7 @@ mod tests {
             &format!(
                 "void at::native::sbtopk::gatherTopK<float, {u}, 2, false>({input}, {u}, {u}, bool, {u}, {u}, {values}, {u}, {indices}, {u}, float*)"
             ),
-            Some(Choice::TopK {
+            Some(&Choice::TopK {
                 number: u.to_owned(),
                 indices: indices.clone(),
             }),
@@ -298,13 +299,13 @@ mod tests {
         };
         check(
             &reduce("float, at::native::ArgMaxOps<float>, unsigned int, long, 4, 4"),
-            Some(Choice::Best),
+            Some(&Choice::Best),
         );
         check(
             &reduce(
                 "c10::BFloat16, at::native::MaxOps<c10::BFloat16>, unsigned int, c10::BFloat16, 4, 4",
             ),
-            Some(Choice::BestAndWhere { value: 2 }),
+            Some(&Choice::BestAndWhere { value: 2 }),
         );
         check(
             &reduce(
@@ -314,7 +315,7 @@ mod tests {
         );
         check(
             "void at::native::(anonymous namespace)::sampleMultinomialWithReplacement<float>(at::PhiloxCudaState, int, long*, long, int, float const*, float const*)",
-            Some(Choice::Sample),
+            Some(&Choice::Sample),
         );
     }
 
@@ -333,7 +334,9 @@ mod tests {
             let mut picks: Vec<u64> = (0..spread.picks)
                 .map(|pick| spread.pick(row, pick))
                 .collect();
-            picks.iter().for_each(|pick| counts[*pick as usize] += 1);
+            for pick in &picks {
+                counts[*pick as usize] += 1;
+            }
             picks.sort_unstable();
             picks.dedup();
             assert_eq!(picks.len() as u64, spread.picks, "a candidate twice");

@@ -178,9 +178,8 @@ impl Count {
 
 impl Select {
     fn counts_up(&self) -> bool {
-        let (input, _) = match self.moved.first() {
-            Some((input, output)) => (input, output),
-            None => return false,
+        let Some((input, _)) = self.moved.first() else {
+            return false;
         };
         input.1.contains("counting_iterator<") || input.1.contains("CountingInputIterator<")
     }

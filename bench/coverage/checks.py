@@ -115,7 +115,9 @@ def bounds(row: Any, results: dict[str, Any], others: dict[str, Any]) -> list[st
         said.append(f"{'ok' if usual <= wanted else 'WRONG'}: at most {row.at_most} = {wanted:,} bytes")
     if row.same_peak_as:
         other = peak(others.get(row.same_peak_as, {}))
-        said.append(f"{'ok' if other == usual else 'WRONG'}: the same peak as {row.same_peak_as}")
+        holds = other is not None and other - row.less_by == usual
+        less = f", less {row.less_by:,} bytes of its own" if row.less_by else ""
+        said.append(f"{'ok' if holds else 'WRONG'}: the same peak as {row.same_peak_as}{less}")
     return said
 
 

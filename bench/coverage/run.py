@@ -67,6 +67,7 @@ class Row:
     at_least: str | None = None
     at_most: str | None = None
     same_peak_as: str | None = None
+    less_by: int = 0
     expect: str = "fits"
     note: str | None = None
 

@@ -282,7 +282,7 @@ class AGraphKeepsItsPool(Program):
     def rules(m: Model):
         m.malloc(4 * MIB)
         # Seed and offset of the random numbers of graphs.
-        is_eager = m.torch < (2, 13)
+        is_eager = m.torch < (2, 14)
         numbers = [m.malloc(8, stream=1), m.malloc(8, stream=1)] if is_eager else []
         product = m.malloc(4 * MIB, stream=1)
         y = m.malloc(4 * MIB, stream=1)

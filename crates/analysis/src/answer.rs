@@ -167,6 +167,12 @@ impl Evidence<'_> {
                     Some(exception) => format!("the script failed with {exception}"),
                     None => format!("the script failed with exit code {code}"),
                 };
+                let text = match self.last_unsupported() {
+                    Some(function) => {
+                        format!("{text}, after calling `{function}`, which is not supported")
+                    }
+                    None => text,
+                };
                 Some(reason(ReasonKind::ScriptFailed, text))
             }
         }
@@ -177,13 +183,21 @@ impl Evidence<'_> {
         let exception = exit.fields.get("exception")?;
         let name = exception.get("type")?.as_str()?;
         let mut sentence = name.to_owned();
-        if let Some(text) = exception.get("text").and_then(|text| text.as_str()) {
+        if let Some(missing) = exception.get("missing").and_then(|text| text.as_str()) {
+            sentence = format!("{sentence}, because {missing}");
+        } else if let Some(text) = exception.get("text").and_then(|text| text.as_str()) {
             sentence = format!("{sentence}: {text}");
         }
         if let Some(place) = crate::notes::place(exception) {
             sentence = format!("{sentence} ({place})");
         }
         Some(sentence)
+    }
+
+    /// The call of a function that is not modelled that is nearest to the end.
+    fn last_unsupported(&self) -> Option<&str> {
+        let call = self.timeline.unsupported.last()?;
+        self.timeline.legend.text(call.function)
     }
 
     /// A script that ran to its end by itself was measured whole as soon as it ran a model; one that was cut short must

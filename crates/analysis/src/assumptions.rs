@@ -35,6 +35,7 @@ pub(crate) fn assumptions(
     found.extend(peak.into_iter().filter_map(unexplained));
     found.extend(more_devices(timeline));
     found.extend(untested_torch(settings));
+    found.extend(no_labels(settings));
     found.push(context(settings));
     found
 }
@@ -240,6 +241,12 @@ fn more_devices(timeline: &Timeline) -> Option<Assumption> {
 fn untested_torch(settings: &RunSettings) -> Option<Assumption> {
     let text = settings.torch_assumption.clone()?;
     Some(assumption("untested_torch", text))
+}
+
+fn no_labels(settings: &RunSettings) -> Option<Assumption> {
+    let text =
+        "roles, modules and source lines were not found out, as was asked for with `--no-labels`";
+    (!settings.labels).then(|| assumption("no_labels", text.to_owned()))
 }
 
 fn context(settings: &RunSettings) -> Assumption {

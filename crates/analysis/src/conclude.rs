@@ -45,7 +45,7 @@ impl Verdict {
     ) -> Result<Self, AnalysisError> {
         let timeline = Timeline::of(profile);
         let settings = settings(&timeline)?;
-        let roles = Roles::of(&timeline);
+        let roles = Roles::of(&timeline, &settings);
         let oom = last_oom(&timeline, &roles, circumstances, &settings);
 
         let index = fullest(&timeline, oom.as_ref());

@@ -34,6 +34,7 @@ mod conclude;
 mod exit_code;
 mod growth;
 mod holding;
+mod law;
 mod legend;
 mod levels;
 mod notes;
@@ -48,6 +49,7 @@ mod verdict;
 
 pub use circumstances::{Circumstances, EndedBy, Strictness};
 pub use conclude::AnalysisError;
+pub use law::Law;
 pub use ranks::{Rank, RankOf, rank_of};
 pub use verdict::{
     Answer, Assumption, Device, Estimate, ModuleShare, Oom, Peak, PhasePeak, Reason, ReasonKind,

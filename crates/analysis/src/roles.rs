@@ -8,7 +8,7 @@
 
 use std::collections::HashSet;
 
-use oomproof_profile::{Phase, Role};
+use oomproof_profile::{Phase, Role, RunSettings};
 
 use crate::timeline::{Block, Moment, Timeline};
 
@@ -16,10 +16,12 @@ use crate::timeline::{Block, Moment, Timeline};
 pub(crate) struct Roles<'a> {
     timeline: &'a Timeline,
     parameter_sizes: HashSet<u64>,
+    /// Without labels the phases that the rules go by are not known either.
+    labels: bool,
 }
 
 impl<'a> Roles<'a> {
-    pub(crate) fn of(timeline: &'a Timeline) -> Self {
+    pub(crate) fn of(timeline: &'a Timeline, settings: &RunSettings) -> Self {
         let parameter_sizes = timeline
             .blocks
             .iter()
@@ -29,11 +31,14 @@ impl<'a> Roles<'a> {
         Self {
             timeline,
             parameter_sizes,
+            labels: settings.labels,
         }
     }
 
     pub(crate) fn role(&self, block: &Block) -> Role {
-        if let Some((role, _)) = block.label {
+        if !self.labels {
+            Role::Unknown
+        } else if let Some((role, _)) = block.label {
             role
         } else if block.workspace {
             Role::Workspace

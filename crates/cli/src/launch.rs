@@ -18,7 +18,9 @@ use crate::card::Card;
 use crate::child::{self, Ended};
 use crate::failure::{Failure, reason};
 use crate::folders;
+use crate::notebook::{self, NotebookCommand};
 use crate::profile_file;
+use crate::pruning;
 use crate::python::Interpreter;
 use crate::ranks::{self, RankProfiles};
 use crate::resources::FoundResources;
@@ -60,6 +62,8 @@ pub(crate) struct Launch {
     pub writes: Writes,
     /// What the user says about unknown values.
     pub valuation: Valuation,
+    /// The batch size of its loaders in place of the script's own.
+    pub batch_size: Option<u64>,
     /// Where the profile goes; `None` for the folder of profiles.
     pub profile: Option<PathBuf>,
     /// What a tight fit counts as.
@@ -159,12 +163,13 @@ pub(crate) fn launch(launch: &Launch) -> Result<Outcome, Failure> {
         run.folder.path(),
     )?;
     let settings = settings(launch, &run, &standins)?;
+    let notebook = notebook::command(&launch.arguments, &settings.cwd, run.folder.path())?;
     let text = serde_json::to_vec_pretty(&settings).map_err(|error| {
         Failure::environment("io", format!("the settings cannot be written: {error}"))
     })?;
     fs::write(&run.settings, text).map_err(|error| Failure::io("write", &run.settings, &error))?;
 
-    let ended = child::run(command(launch, &run)?, launch.timeout).map_err(|error| {
+    let ended = child::run(command(launch, &run, notebook)?, launch.timeout).map_err(|error| {
         Failure::environment(
             "no_python",
             format!(
@@ -177,7 +182,11 @@ pub(crate) fn launch(launch: &Launch) -> Result<Outcome, Failure> {
     judge(launch, run, &settings, &ended)
 }
 
-fn command(launch: &Launch, run: &RunFolder) -> Result<Command, Failure> {
+fn command(
+    launch: &Launch,
+    run: &RunFolder,
+    notebook: Option<NotebookCommand>,
+) -> Result<Command, Failure> {
     let agent = &launch.resources.agent;
     let inherited = env::var_os("PYTHONPATH").filter(|path| !path.is_empty());
     let paths = std::iter::once(agent.clone())
@@ -192,15 +201,19 @@ fn command(launch: &Launch, run: &RunFolder) -> Result<Command, Failure> {
     let bin = run.folder.path().join("bin");
     let path = smi::install(&bin, &launch.python.path, agent, &run.settings)
         .map_err(|error| Failure::io("write", &bin, &error))?;
+    let (arguments, folder) = match notebook {
+        Some(notebook) => (notebook.arguments, Some(notebook.folder)),
+        None => (launch.arguments.clone(), launch.folder.clone()),
+    };
     let mut command = Command::new(&launch.python.path);
     command
-        .args(&launch.arguments)
+        .args(arguments)
         .env("OOMPROOF_RUN", &run.settings)
         .env("PYTHONPATH", python_path)
         .env("PATH", path)
         // Both streams of the script are talk: our standard output carries the verdict alone.
         .stdout(Stdio::from(std::io::stderr()));
-    if let Some(folder) = &launch.folder {
+    if let Some(folder) = folder {
         command.current_dir(folder);
     }
     Ok(command)
@@ -242,6 +255,7 @@ fn settings(launch: &Launch, run: &RunFolder, standins: &Path) -> Result<RunSett
         values: launch.valuation.values,
         routing: launch.valuation.routing,
         assume: launch.valuation.assume.clone(),
+        batch_size: launch.batch_size,
     })
 }
 
@@ -382,7 +396,14 @@ fn keep(launch: &Launch, run: RunFolder, path: &Path, ended: &Ended) -> PathBuf 
         None => Err(std::io::Error::other("there is no home folder")),
     };
     match (moved, target) {
-        (Ok(()), Some(target)) => target,
+        (Ok(()), Some(target)) => {
+            if launch.profile.is_none()
+                && let Some(folder) = folders::profiles()
+            {
+                pruning::prune(&folder, pruning::ALLOWANCE);
+            }
+            target
+        }
         (Err(error), target) => {
             stay(run, target.as_deref(), &error);
             path.to_path_buf()

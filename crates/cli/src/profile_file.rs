@@ -182,6 +182,34 @@ pub(crate) fn waiting_for(path: &Path) -> Result<String, Failure> {
     })
 }
 
+/// The batch size of the first loader that the script made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct LoaderSize {
+    /// As the script has it.
+    pub size: u64,
+    /// What was put in its place.
+    pub replaced_by: Option<u64>,
+    /// Samples of the data set, when it has a length.
+    pub samples: Option<u64>,
+}
+
+/// The first loader's batch size that a profile tells of.
+pub(crate) fn loader_size(path: &Path) -> Option<LoaderSize> {
+    let profile = Profile::read(&fs::read(path).ok()?).ok()?;
+    profile.records.iter().find_map(|record| {
+        let Record::Note { json, .. } = record else {
+            return None;
+        };
+        let note: Value = serde_json::from_str(json).ok()?;
+        (note["kind"] == "batch_size").then_some(())?;
+        Some(LoaderSize {
+            size: note["size"].as_u64()?,
+            replaced_by: note["replaced_by"].as_u64(),
+            samples: note["samples"].as_u64(),
+        })
+    })
+}
+
 /// Moves the file at `from`, also to another file system; `to` appears whole or not at all.
 pub(crate) fn move_to(from: &Path, to: &Path) -> io::Result<()> {
     let folder = match to.parent() {

@@ -41,6 +41,9 @@ const HARMLESS: &[&str] = &[
     "epochs_skipped",
     "allocation_not_recorded",
     "release_not_recorded",
+    "no_labels",
+    "not_run",
+    "weights_not_local",
 ];
 
 /// The verdict as text; whoever prints to something that is not a terminal strips the color.
@@ -213,7 +216,7 @@ fn write_oom(out: &mut String, verdict: &Verdict, oom: &Oom, glyphs: Glyphs) -> 
     }
     let held: Vec<(Role, Bytes)> = oom.held_by.iter().map(pair).collect();
     write_bar(out, verdict, &held, glyphs)?;
-    if !held.is_empty() {
+    if held.iter().any(|(role, _)| *role != Role::Unknown) {
         heading(out, "held at that moment, by role")?;
         write_roles(out, held, glyphs)?;
     }
@@ -346,7 +349,7 @@ fn estimated(estimate: &Estimate) -> String {
 fn write_shares(out: &mut String, verdict: &Verdict, glyphs: Glyphs) -> fmt::Result {
     let peak = &verdict.peak;
     let fatal = verdict.oom.as_ref().is_some_and(|oom| !oom.survived);
-    if !peak.roles.is_empty() && !fatal {
+    if peak.roles.keys().any(|role| *role != Role::Unknown) && !fatal {
         heading(out, "at the peak, by role")?;
         write_roles(out, peak.roles.iter().map(pair).collect(), glyphs)?;
     }

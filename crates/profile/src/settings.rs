@@ -107,6 +107,9 @@ pub struct RunSettings {
     /// What is read at some source lines when it is not known.
     #[serde(default)]
     pub assume: Vec<AssumedRead>,
+    /// The batch size of the script's loaders in place of its own.
+    #[serde(default)]
+    pub batch_size: Option<u64>,
 }
 
 #[cfg(test)]

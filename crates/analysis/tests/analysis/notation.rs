@@ -112,6 +112,7 @@ fn settings() -> RunSettings {
         values: Values::On,
         routing: Routing::Balanced,
         assume: Vec::new(),
+        batch_size: None,
     }
 }
 

@@ -382,6 +382,7 @@ fn verify(lines: &mut [Line], recorded: &Recorded, resources: Resources) -> Resu
                 routing: settings.routing,
                 assume: settings.assume.clone(),
             },
+            batch_size: settings.batch_size,
             profile: None,
             strictness: Strictness::Lenient,
         })?;

@@ -2,5 +2,6 @@
 
 pub(crate) mod check;
 pub(crate) mod gpus;
+pub(crate) mod growth;
 pub(crate) mod run;
 pub(crate) mod venv;

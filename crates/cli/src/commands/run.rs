@@ -4,18 +4,22 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
-use oomproof_analysis::Strictness;
+use oomproof_analysis::{Strictness, Verdict};
+use serde::Serialize;
 
 use crate::bar::Glyphs;
 use crate::card::{Card, CardArgs, card};
+use crate::commands::growth::{Base, Growth, grow};
 use crate::duration;
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::growth_text;
 use crate::launch::{Extent, Initialization, Labels, Launch, Writes, launch};
 use crate::platform;
 use crate::printer;
 use crate::python;
 use crate::resources::Resources;
+use crate::scale::Scale;
 use crate::split::{Target, UserCommand};
 use crate::starters;
 use crate::torch;
@@ -74,6 +78,13 @@ pub(crate) struct RunArgs {
     #[command(flatten)]
     pub launch: LaunchArgs,
 
+    /// Run it at other sizes too, and find the largest that fits: batch, or NAME=ARGUMENT of the script
+    ///
+    /// `batch` alone changes the batch size of the script's loaders. Any other size is set by an argument of the script:
+    /// `--scale batch=--batch-size,seq=--seq-len`.
+    #[arg(long, value_name = "NAME[=ARGUMENT],...", value_parser = str::parse::<Scale>)]
+    pub scale: Option<Scale>,
+
     /// Print the verdict as JSON
     #[arg(long)]
     pub json: bool,
@@ -98,16 +109,42 @@ pub(crate) fn run(
         Strictness::Lenient
     };
     announce(&request, &user);
-    let outcome = launch(&Launch {
+    let request = Launch {
         strictness,
         ..request
-    })?;
+    };
+    let outcome = launch(&request)?;
+    let growth = match &args.scale {
+        Some(scale) if Exit::of_verdict(outcome.code) != Exit::Interrupted => {
+            let base = Base {
+                launch: &request,
+                user: &user,
+                outcome: &outcome,
+            };
+            Some(grow(&base, scale)?)
+        }
+        _ => None,
+    };
     if args.json {
-        printer::json(&outcome.verdict)?;
+        printer::json(&Report {
+            verdict: &outcome.verdict,
+            growth: growth.as_deref(),
+        })?;
     } else {
-        printer::data(&verdict_text::render(&outcome.verdict, Glyphs::of_locale()))?;
+        let growth = growth.as_deref().map(growth_text::render);
+        let text = verdict_text::render(&outcome.verdict, Glyphs::of_locale());
+        printer::data(&(text + &growth.unwrap_or_default()))?;
     }
     Ok(Exit::of_verdict(outcome.code))
+}
+
+/// The verdict, with the growth that was asked for.
+#[derive(Serialize)]
+struct Report<'a> {
+    #[serde(flatten)]
+    verdict: &'a Verdict,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    growth: Option<&'a [Growth]>,
 }
 
 /// The user's command, which must be there and name a file that exists, or a program beside the user's Python.
@@ -207,6 +244,7 @@ pub(crate) fn resolve(
             Writes::Redirected
         },
         valuation: Valuation::from(&typed.values),
+        batch_size: None,
         profile: typed.profile.clone(),
         strictness: Strictness::Lenient,
     })

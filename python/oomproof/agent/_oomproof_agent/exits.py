@@ -15,6 +15,7 @@ import sys
 import threading
 from typing import Any, Callable, Dict, Optional
 
+from . import missing
 from .device import Device
 from .frames import Frames
 
@@ -81,12 +82,20 @@ class Exits:
 
     def _exception(self, error: BaseException) -> Dict[str, Any]:
         place = self._frames.raised(error)
-        return {
+        fields = {
             "type": type(error).__name__,
             "text": str(error),
             "file": place.file if place else None,
             "line": place.line if place else None,
         }
+        lacking = missing.explain(error)
+        if lacking is not None:
+            fields["missing"] = lacking.text
+        # Where a library did not find a file tells nobody anything.
+        line = missing.script_line(error) if lacking is not None or isinstance(error, OSError) else None
+        if line is not None:
+            fields["file"], fields["line"] = line
+        return fields
 
     def _watch_tracebacks(self) -> None:
         original = sys.excepthook

@@ -14,6 +14,7 @@ import sys
 from typing import Any, Callable, Dict, Optional
 
 from . import checkpoints, failure
+from .batchsize import BatchSize
 from .compiling import Compiling
 from .course import Course
 from .device import Device, DeviceError
@@ -25,6 +26,7 @@ from .libraries import StandIns
 from .loaders import Loaders
 from .modules import Modules
 from .names import FORWARD
+from .offline import Offline
 from .ooms import Ooms, is_out_of_memory
 from .phases import Phases
 from .processes import Followed, after_fork_in_child, prepare_environment
@@ -35,6 +37,9 @@ from .steady import Steady
 from .steps import Steps
 
 SCHEMA = 1
+
+# The agent of this process, for what is started as a program of its own.
+running: Optional[Agent] = None
 
 
 def start(run_json: str) -> None:
@@ -47,7 +52,9 @@ def start(run_json: str) -> None:
             f"the settings of this run have schema {settings.get('schema')}, and the agent reads {SCHEMA}",
             "the command and the agent's folder are of different versions; reinstall oomproof",
         )
-    Agent(settings, run_json).install()
+    global running
+    running = Agent(settings, run_json)
+    running.install()
 
 
 class Agent:
@@ -70,6 +77,7 @@ class Agent:
         self.course.agree = self.ranks.agree
         self.loaders = Loaders(self.device, self.course, steady, self.steps, place=self._place)
         self.imports = ImportHook()
+        self.offline = Offline(scratch=settings["scratch"], note=self.device.note)
         self._init_skip: Optional[Any] = None
         self._autograd: Dict[str, Any] = {}
 
@@ -79,6 +87,7 @@ class Agent:
         prepare_environment(standins=self._settings["standins"])
         if files is not None:
             files.install(self._settings, self.device.note)
+        self.offline.watch(self.imports)
         self.imports.on("torch", before=self._before_torch, after=self._after_torch)
         self.imports.install()
         Followed(folder=_folder(), run_json=self._run_json).watch(self.imports)
@@ -126,6 +135,9 @@ class Agent:
             self._init_skip.install(self._settings, self.device.note)
         self.ranks.watch(torch)
         self._watch_optimizers()
+        self.offline.watch_torch(torch)
+        sizes = BatchSize(wanted=self._settings.get("batch_size"), note=self.device.note, place=self._place)
+        self.imports.when_loaded("torch.utils.data.dataloader", sizes.watch)
         if not self._settings.get("full", False) and self._settings.get("steps") is None:
             self.imports.when_loaded("torch.utils.data.dataloader", self.loaders.watch)
             Frameworks(self.loaders, self.device.note).watch(self.imports)

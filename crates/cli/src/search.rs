@@ -1,0 +1,251 @@
+//! Which sizes to run: first those that show the law, then those that bracket the largest that fits.
+//!
+//! A prediction chooses where to look and decides nothing: both ends of the bracket are sizes that were run.
+
+use oomproof_analysis::Law;
+
+/// Sizes that show the law.
+const SHOWING: u64 = 4;
+/// A size this many times the largest that was run is not predicted further.
+const FARTHEST: u64 = 16;
+
+/// What a run at one size came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Came {
+    /// It fits; the process takes so many bytes.
+    Fits(u64),
+    /// It does not fit; the bytes when the run went through all the same.
+    DoesNotFit(Option<u64>),
+    /// It could not be told.
+    Failed,
+}
+
+/// The sizes that were run and where to go on.
+#[derive(Clone, Debug)]
+pub(crate) struct Search {
+    unit: u64,
+    most: Option<u64>,
+    room: u64,
+    ran: Vec<(u64, Came)>,
+}
+
+impl Search {
+    /// `base` is the script's own size, `most` the largest that makes a difference, `room` what the process may take.
+    pub(crate) fn new(base: u64, most: Option<u64>, room: u64) -> Self {
+        let base = most.map_or(base, |most| base.min(most)).max(1);
+        let mut unit = (base / SHOWING).max(1);
+        if let Some(most) = most {
+            unit = unit.min((most / SHOWING).max(1));
+        }
+        Self {
+            unit,
+            most,
+            room,
+            ran: Vec::new(),
+        }
+    }
+
+    /// Takes what a run came to.
+    pub(crate) fn ran(&mut self, size: u64, came: Came) {
+        self.ran.push((size, came));
+    }
+
+    /// The largest size that was run and fits.
+    pub(crate) fn fits(&self) -> Option<u64> {
+        let above = self.does_not_fit().unwrap_or(u64::MAX);
+        self.ran
+            .iter()
+            .filter(|(size, came)| matches!(came, Came::Fits(_)) && *size < above)
+            .map(|(size, _)| *size)
+            .max()
+    }
+
+    /// The smallest size that was run and does not fit.
+    pub(crate) fn does_not_fit(&self) -> Option<u64> {
+        self.smallest(|came| matches!(came, Came::DoesNotFit(_)))
+    }
+
+    /// The smallest size at which the script failed.
+    pub(crate) fn failed(&self) -> Option<u64> {
+        self.smallest(|came| came == Came::Failed)
+    }
+
+    fn smallest(&self, is_meant: impl Fn(Came) -> bool) -> Option<u64> {
+        let meant = self.ran.iter().filter(|(_, came)| is_meant(*came));
+        meant.map(|(size, _)| *size).min()
+    }
+
+    /// The sizes that show the law.
+    pub(crate) fn showing(&self) -> impl Iterator<Item = u64> {
+        let unit = self.unit;
+        (1..=SHOWING).map(move |times| unit * times)
+    }
+
+    /// The next size to run; `None` when both ends are known or nothing more can be.
+    pub(crate) fn next(&self) -> Option<u64> {
+        let is_new = |size: &u64| self.ran.iter().all(|(ran, _)| ran != size);
+        let above = [self.does_not_fit(), self.failed()];
+        let above = above.into_iter().flatten().min();
+        let is_below = |size: &u64| above.is_none_or(|above| *size < above);
+        let is_there = |size: &u64| self.most.is_none_or(|most| *size <= most);
+        if let Some(size) = self
+            .showing()
+            .find(|size| is_new(size) && is_below(size) && is_there(size))
+        {
+            return Some(size);
+        }
+        let Some(fits) = self.fits() else {
+            // Smaller ones are left only below the unit.
+            return above.filter(|above| *above > 1).map(|above| above / 2);
+        };
+        let last = match (above, self.most) {
+            (Some(above), Some(most)) => (above - 1).min(most),
+            (Some(above), None) => above - 1,
+            (None, Some(most)) => most,
+            (None, None) => fits.saturating_mul(FARTHEST),
+        };
+        if fits >= last {
+            return None;
+        }
+        Some(self.guess(fits, above).clamp(fits + 1, last))
+    }
+
+    fn guess(&self, fits: u64, above: Option<u64>) -> u64 {
+        let middle = |above: u64| fits + (above - fits) / 2;
+        // Where the prediction was wrong twice on the same side, halving is faster.
+        let tries = &self.ran[self.ran.len().saturating_sub(3)..];
+        let same_side = tries.len() == 3
+            && tries.iter().all(|(size, _)| *size > SHOWING * self.unit)
+            && tries.iter().all(|(_, came)| {
+                matches!(came, Came::Fits(_)) == matches!(tries[0].1, Came::Fits(_))
+            });
+        match (same_side, above) {
+            (true, Some(above)) => middle(above),
+            (true, None) => fits.saturating_mul(2),
+            (false, _) => self
+                .predicted()
+                .unwrap_or_else(|| above.map_or(fits.saturating_mul(2), middle)),
+        }
+    }
+
+    /// The largest size whose process has room by the law of the known sizes, or by the line through the last two.
+    fn predicted(&self) -> Option<u64> {
+        let mut known: Vec<(u64, u64)> = self
+            .ran
+            .iter()
+            .filter_map(|(size, came)| match came {
+                Came::Fits(bytes) | Came::DoesNotFit(Some(bytes)) => Some((*size, *bytes)),
+                _ => None,
+            })
+            .collect();
+        known.sort_unstable();
+        let law = Law::through(&known).filter(|law| law.per_unit_squared_bytes > 0.0);
+        let (last, bytes) = *known.last()?;
+        let room = self.room as f64;
+        if let Some(law) = law {
+            let (a, b) = (law.per_unit_squared_bytes, law.per_unit_bytes as f64);
+            let c = law.constant_bytes as f64 - room;
+            let root = (b * b - 4.0 * a * c).max(0.0).sqrt();
+            return Some(((root - b) / (2.0 * a)).max(0.0) as u64);
+        }
+        let (before, fewer) = *known.iter().rev().nth(1)?;
+        let each = (bytes as f64 - fewer as f64) / (last - before) as f64;
+        (each > 0.0).then(|| (last as f64 + (room - bytes as f64) / each).max(0.0) as u64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Runs a search over a known law; the sizes that were run, and both ends.
+    fn check(
+        base: u64,
+        most: Option<u64>,
+        bytes: impl Fn(u64) -> Option<u64>,
+        expected: (Option<u64>, Option<u64>),
+        at_most: usize,
+    ) {
+        let room = 1_000_000;
+        let mut search = Search::new(base, most, room);
+        let mut count = 0;
+        while let Some(size) = search.next() {
+            assert!(
+                search.ran.iter().all(|(ran, _)| *ran != size),
+                "{size} again"
+            );
+            count += 1;
+            assert!(count <= at_most, "{:?}", search.ran);
+            search.ran(
+                size,
+                match bytes(size) {
+                    None => Came::Failed,
+                    Some(bytes) if bytes <= room => Came::Fits(bytes),
+                    Some(bytes) if bytes <= room * 2 => Came::DoesNotFit(Some(bytes)),
+                    Some(_) => Came::DoesNotFit(None),
+                },
+            );
+        }
+        assert_eq!(
+            (search.fits(), search.does_not_fit()),
+            expected,
+            "{:?}",
+            search.ran
+        );
+    }
+
+    #[test]
+    fn both_ends_are_run() {
+        check(
+            16,
+            None,
+            |n| Some(100_000 + 10_000 * n),
+            (Some(90), Some(91)),
+            8,
+        );
+        check(
+            1,
+            None,
+            |n| Some(100_000 + 10_000 * n),
+            (Some(90), Some(91)),
+            10,
+        );
+        check(64, None, |n| Some(n * n), (Some(1000), Some(1001)), 9);
+        check(
+            8,
+            None,
+            |n| Some(1 + 30 * n * n),
+            (Some(182), Some(183)),
+            10,
+        );
+        // Rounded up to coarse blocks.
+        check(
+            32,
+            None,
+            |n| Some((n * 777).next_multiple_of(20_000)),
+            (Some(1287), Some(1288)),
+            16,
+        );
+    }
+
+    #[test]
+    fn sizes_that_are_too_large_from_the_start() {
+        check(16, None, |n| Some(n * 400_000), (Some(2), Some(3)), 8);
+        check(1000, None, |n| Some(n * 400_000), (Some(2), Some(3)), 16);
+        check(16, None, |n| Some(n * 4_000_000), (None, Some(1)), 8);
+    }
+
+    #[test]
+    fn ends_that_are_not_memory() {
+        check(16, Some(50), |n| Some(n * 1000), (Some(50), None), 8);
+        check(16, Some(3), |n| Some(n * 1000), (Some(3), None), 8);
+        check(
+            16,
+            None,
+            |n| (n <= 100).then_some(n * 1000),
+            (Some(100), None),
+            16,
+        );
+        check(16, None, |_| None, (None, None), 8);
+    }
+}

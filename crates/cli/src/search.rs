@@ -2,8 +2,6 @@
 //!
 //! A prediction chooses where to look and decides nothing: both ends of the bracket are sizes that were run.
 
-use oomproof_analysis::Law;
-
 /// Sizes that show the law.
 const SHOWING: u64 = 4;
 /// A size this many times the largest that was run is not predicted further.
@@ -111,24 +109,52 @@ impl Search {
     }
 
     fn guess(&self, fits: u64, above: Option<u64>) -> u64 {
-        let middle = |above: u64| fits + (above - fits) / 2;
-        // Where the prediction was wrong twice on the same side, halving is faster.
-        let tries = &self.ran[self.ran.len().saturating_sub(3)..];
-        let same_side = tries.len() == 3
-            && tries.iter().all(|(size, _)| *size > SHOWING * self.unit)
-            && tries.iter().all(|(_, came)| {
-                matches!(came, Came::Fits(_)) == matches!(tries[0].1, Came::Fits(_))
-            });
-        match (same_side, above) {
-            (true, Some(above)) => middle(above),
-            (true, None) => fits.saturating_mul(2),
-            (false, _) => self
-                .predicted()
-                .unwrap_or_else(|| above.map_or(fits.saturating_mul(2), middle)),
+        let middle = above.map(|above| fits + (above - fits) / 2);
+        if let (Some(middle), true) = (middle, self.failed() == above) {
+            return middle;
+        }
+        let predicted = self
+            .predicted()
+            .unwrap_or_else(|| middle.unwrap_or(fits.saturating_mul(2)));
+        // Where the prediction was wrong on the same side again and again, the steps become longer.
+        let (side, times) = self.same_side();
+        if times < 2 {
+            return predicted;
+        }
+        let step = 1_u64 << times.min(32);
+        match (side, above) {
+            (Side::Fits, None) => predicted.max(fits.saturating_add(step)),
+            (Side::Fits, Some(_)) => predicted
+                .max(fits.saturating_add(step))
+                .min(middle.unwrap_or(u64::MAX)),
+            (Side::Above, _) => predicted
+                .min(above.unwrap_or(u64::MAX).saturating_sub(step))
+                .max(middle.unwrap_or(0)),
         }
     }
 
-    /// The largest size whose process has room by the law of the known sizes, or by the line through the last two.
+    /// On which side the last runs came out, and how many in a row; those that show the law are not counted.
+    fn same_side(&self) -> (Side, usize) {
+        let largest = self.unit * SHOWING;
+        let sides = self.ran.iter().rev().map(|(size, came)| {
+            let side = if matches!(came, Came::Fits(_)) {
+                Side::Fits
+            } else {
+                Side::Above
+            };
+            (*size > largest).then_some(side)
+        });
+        let sides: Vec<Option<Side>> = sides.collect();
+        match sides.first() {
+            Some(Some(side)) => {
+                let same = sides.iter().take_while(|each| **each == Some(*side));
+                (*side, same.count())
+            }
+            _ => (Side::Fits, 0),
+        }
+    }
+
+    /// The largest size whose process has room, by the curve through the run that came closest and two smaller ones.
     fn predicted(&self) -> Option<u64> {
         let mut known: Vec<(u64, u64)> = self
             .ran
@@ -139,19 +165,39 @@ impl Search {
             })
             .collect();
         known.sort_unstable();
-        let law = Law::through(&known).filter(|law| law.per_unit_squared_bytes > 0.0);
-        let (last, bytes) = *known.last()?;
-        let room = self.room as f64;
-        if let Some(law) = law {
-            let (a, b) = (law.per_unit_squared_bytes, law.per_unit_bytes as f64);
-            let c = law.constant_bytes as f64 - room;
-            let root = (b * b - 4.0 * a * c).max(0.0).sqrt();
-            return Some(((root - b) / (2.0 * a)).max(0.0) as u64);
-        }
-        let (before, fewer) = *known.iter().rev().nth(1)?;
-        let each = (bytes as f64 - fewer as f64) / (last - before) as f64;
-        (each > 0.0).then(|| (last as f64 + (room - bytes as f64) / each).max(0.0) as u64)
+        let closest = known
+            .iter()
+            .min_by_key(|(_, bytes)| bytes.abs_diff(self.room))?;
+        // Neighbors differ by the rounding of blocks alone.
+        let is_below = |ran: u64, size: u64| ran < size && ran <= size - size / 4;
+        let below = |size: u64| known.iter().rev().find(|(ran, _)| is_below(*ran, size));
+        let (third, second) = (*closest, *below(closest.0)?);
+        let slope = |(x, y): (u64, u64), (v, w): (u64, u64)| (y as f64 - w as f64) / (x - v) as f64;
+        let each = slope(third, second);
+        let bend = below(second.0).map_or(0.0, |first| {
+            (each - slope(second, *first)) / (third.0 - first.0) as f64
+        });
+        let missing = self.room as f64 - third.1 as f64;
+        // `each * d + bend * d * (d + gap)` of growth fill what is missing at `third + d`.
+        let gap = (third.0 - second.0) as f64;
+        let distance = if bend * gap * gap > each.abs() * gap * 0.01 {
+            let linear = bend.mul_add(gap, each);
+            let root = linear.mul_add(linear, 4.0 * bend * missing).max(0.0).sqrt();
+            (root - linear) / (2.0 * bend)
+        } else if each > 0.0 {
+            missing / each
+        } else {
+            return None;
+        };
+        Some((third.0 as f64 + distance).max(0.0) as u64)
     }
+}
+
+/// Where a run came out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Side {
+    Fits,
+    Above,
 }
 
 #[cfg(test)]

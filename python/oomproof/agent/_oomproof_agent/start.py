@@ -13,7 +13,7 @@ import platform
 import sys
 from typing import Any, Callable, Dict, Optional
 
-from . import checkpoints, failure
+from . import checkpoints, failure, warned
 from .batchsize import BatchSize
 from .compiling import Compiling
 from .course import Course
@@ -173,6 +173,7 @@ class Agent:
         compiling = Compiling(self._step_aside)
         compiling.watch(torch)
         self.imports.when_loaded("torch.export", compiling.watch_export)
+        warned.watch()
         self.sites.watch(on_out_of_memory=self.ooms.passed)
 
     def _outermost_begins(self, module: Any) -> None:

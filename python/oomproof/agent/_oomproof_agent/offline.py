@@ -35,21 +35,22 @@ class Offline:
     def watch(self, imports: ImportHook) -> None:
         os.environ.setdefault("HF_HUB_OFFLINE", "1")
         imports.when_loaded("torch.hub", self._watch_hub)
+        imports.when_loaded("torch.nn.modules.module", self._watch_modules)
         imports.when_loaded("transformers.modeling_utils", self._watch_transformers)
         imports.when_loaded("diffusers.models.modeling_utils", self._watch_diffusers)
         imports.when_loaded("timm.models._builder", self._watch_timm)
 
-    def watch_torch(self, torch: Any) -> None:
-        load = torch.nn.Module.load_state_dict
+    def _watch_modules(self, modules: Any) -> None:
+        load = modules.Module.load_state_dict
 
         @functools.wraps(load)
         def load_state_dict(module: Any, state: Any, *args: Any, **options: Any) -> Any:
             if isinstance(state, AbsentState):
                 self._tell(state.name, "the model keeps the values it was made with; the sizes are the same")
-                return torch.nn.modules.module._IncompatibleKeys([], [])
+                return modules._IncompatibleKeys([], [])
             return load(module, state, *args, **options)
 
-        torch.nn.Module.load_state_dict = load_state_dict
+        modules.Module.load_state_dict = load_state_dict
 
     def _tell(self, name: str, rest: str, *, kind: str = "weights_not_local") -> None:
         if name in self._told:

@@ -135,7 +135,6 @@ class Agent:
             self._init_skip.install(self._settings, self.device.note)
         self.ranks.watch(torch)
         self._watch_optimizers()
-        self.offline.watch_torch(torch)
         sizes = BatchSize(wanted=self._settings.get("batch_size"), note=self.device.note, place=self._place)
         self.imports.when_loaded("torch.utils.data.dataloader", sizes.watch)
         if not self._settings.get("full", False) and self._settings.get("steps") is None:

@@ -428,13 +428,27 @@ fn a_failure_is_told_in_the_words_of_the_exception() {
         exit_code: Some(1),
         ..Circumstances::default()
     };
-    let timeline = format!(
-        r#"{TRAINS}; note {{"kind":"exit","how":"exception","exception":{{"type":"ValueError","text":"math domain error","file":"train.py","line":33}}}}"#
+    let check = |calls: &str, fields: &str, expected: &str| {
+        let timeline = format!(
+            r#"{TRAINS}; {calls}note {{"kind":"exit","how":"exception","exception":{{"type":"ValueError","text":"math domain error","file":"train.py","line":33{fields}}}}}"#
+        );
+        let verdict = Verdict::from_profile(&profile(&timeline), &circumstances).unwrap();
+        assert_eq!(verdict.reasons[0].text, expected);
+    };
+    check(
+        "",
+        "",
+        "the script failed with ValueError: math domain error (train.py:33)",
     );
-    let verdict = Verdict::from_profile(&profile(&timeline), &circumstances).unwrap();
-    assert_eq!(
-        verdict.reasons[0].text,
-        "the script failed with ValueError: math domain error (train.py:33)"
+    check(
+        "",
+        r#","missing":"the data set `imdb` is not on this machine""#,
+        "the script failed with ValueError, because the data set `imdb` is not on this machine (train.py:33)",
+    );
+    check(
+        "unsupported cufftPlan s=train.py:2; unsupported nppiSet s=train.py:5; ",
+        "",
+        "the script failed with ValueError: math domain error (train.py:33), after calling `nppiSet`, which is not supported",
     );
 }
 

@@ -70,6 +70,11 @@ impl Combine {
     }
 }
 
+/// Whether a functor compares two values by `==`.
+fn is_equality(cpp_type: &str) -> bool {
+    cpp_type.contains("equal_to<") || cpp_type.ends_with("cub::Equality")
+}
+
 pub(super) fn recognize(signature: &Signature) -> Option<Work> {
     if !signature.name().contains("cub") {
         return None;
@@ -152,7 +157,7 @@ fn selection(types: &[String]) -> Option<Work> {
         Some(Iterator::of(flags)?)
     };
     let rows = Rows::of(equal, 2);
-    let is_unique = flags.is_none() && (equal.contains("equal_to<") || rows.is_some());
+    let is_unique = flags.is_none() && (is_equality(equal) || rows.is_some());
     let is_flagged = flags.is_some() && is_null(equal);
     if !is_null(select) || !(is_unique || is_flagged) {
         return None;
@@ -257,7 +262,7 @@ fn runs(types: &[String]) -> Option<Work> {
         return None;
     };
     let is_encoding = Iterator::of(ones)? == Iterator::Constant
-        && equal.contains("equal_to<")
+        && is_equality(equal)
         && Combine::of(combine)? == Combine::Sum;
     if !is_encoding {
         return None;
@@ -297,7 +302,7 @@ fn unique_pairs(types: &[String]) -> Option<Work> {
     else {
         return None;
     };
-    if !equal.contains("equal_to<") {
+    if !is_equality(equal) {
         return None;
     }
     let (keys, values) = (Iterator::of(keys)?, Iterator::of(values)?);

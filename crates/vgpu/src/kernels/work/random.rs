@@ -98,9 +98,10 @@ fn distribution(signature: &Signature) -> Option<Work> {
     };
     let (scalar, wide) = (Element::named(scalar)?, Element::named(wide)?);
     let (make, draw) = Make::of(transform)?;
+    // Releases up to 2.4 say how many are drawn at a time, later ones the type that holds them.
     let draw = match (draw, drawn) {
-        (Draw::Words, "ulonglong2") => Draw::LongWords,
-        (Draw::Words, "uint4") | (_, "float4" | "double2") => draw,
+        (Draw::Words, "ulonglong2" | "2") => Draw::LongWords,
+        (Draw::Words, "uint4" | "4") | (_, "float4" | "double2" | "4" | "2") => draw,
         _ => return None,
     };
     let is_strided = match transform.rsplit_once(")#")?.1 {

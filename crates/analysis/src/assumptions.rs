@@ -1,6 +1,7 @@
 //! What had to be assumed, in sentences. What happens a million times is told once: reads once for each line, files once
 //! for all.
 
+mod missing;
 mod reads;
 
 use std::collections::HashSet;
@@ -71,6 +72,7 @@ fn noted(note: &Note) -> Option<Assumption> {
             "the script compiles, so from then on memory is not attributed to source lines"
                 .to_owned(),
         )),
+        "missing_functions" => missing::missing_functions(note),
         "foreign_runtime" => Some(assumption(
             "foreign_runtime",
             format!(

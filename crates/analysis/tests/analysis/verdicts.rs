@@ -592,6 +592,14 @@ fn assumptions() {
         r#"note {"kind":"cut","where":"t.py:7","batches":4}; note {"kind":"cut","where":"t.py:9","batches":3,"of":5}"#,
         "loops_cut 2 loops over data were ended when their peak was known, the first after 4 batches; --full runs them whole [t.py:7]",
     );
+    check_assumption(
+        r#"note {"kind":"missing_functions","library":"fast.so","functions":["cudaFancy","cuOther"],"where":"t.py:3"}"#,
+        "missing_functions fast.so needs functions that are not modeled: cudaFancy, cuOther; it does not work here, and what the script does without it may take other memory [t.py:3]",
+    );
+    check_assumption(
+        r#"note {"kind":"missing_functions","library":"fast.so","functions":[],"libraries":["libnppitc.so.12"]}"#,
+        "missing_functions fast.so needs libraries that are not modeled: libnppitc.so.12; it does not work here, and what the script does without it may take other memory []",
+    );
     let epoch =
         |name: &str| format!(r#"alloc {name} 2MiB; step; note {{"kind":"cut","training":true}}"#);
     check_assumption(

@@ -6,6 +6,7 @@ loaded in a process that never imports PyTorch.
 
 from __future__ import annotations
 
+import ctypes
 import importlib
 import json
 import os
@@ -19,6 +20,7 @@ from .compiling import Compiling
 from .course import Course
 from .device import Device, DeviceError
 from .exits import Exits
+from .extensions import Extensions
 from .frames import Frames
 from .frameworks import Frameworks
 from .importhook import ImportHook
@@ -100,6 +102,8 @@ class Agent:
             self.device.attach(library=self._settings["vgpu"], run_json=self._run_json)
             standins.load()
             standins.watch_python()
+            self.frames.hide(os.path.dirname(ctypes.__file__))
+            Extensions(self.device, place=self._place).watch()
         except (DeviceError, OSError) as error:
             failure.give_up(
                 self._settings,

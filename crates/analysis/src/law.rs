@@ -66,7 +66,7 @@ impl Law {
             constant_bytes: constant.round() as i64,
             per_unit_bytes: each.round() as i64,
             per_unit_squared_bytes: squared,
-            deviation_bytes: deviation.round() as u64,
+            deviation_bytes: (deviation.round() as i64).unsigned_abs(),
         })
     }
 }

@@ -127,6 +127,8 @@ impl Search {
             (Side::Fits, Some(_)) => predicted
                 .max(fits.saturating_add(step))
                 .min(middle.unwrap_or(u64::MAX)),
+            // Pieces that no request fits into, which no curve knows, are why it ran out of memory before.
+            (Side::Above, Some(above)) if predicted >= above => middle.unwrap_or(predicted),
             (Side::Above, _) => predicted
                 .min(above.unwrap_or(u64::MAX).saturating_sub(step))
                 .max(middle.unwrap_or(0)),
@@ -189,7 +191,8 @@ impl Search {
         } else {
             return None;
         };
-        Some((third.0 as f64 + distance).max(0.0) as u64)
+        let size = (third.0 as f64 + distance) as i64;
+        Some(u64::try_from(size).unwrap_or(0))
     }
 }
 

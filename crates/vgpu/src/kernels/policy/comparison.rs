@@ -57,6 +57,12 @@ impl Relation {
         }
     }
 
+    /// Whether this asks of a float whether it is below zero. Of a number alone, most often a norm or a loss, that is
+    /// asked to find out that something broke; elsewhere it makes a mask.
+    fn asks_for_sign(self, other: f64, element: Scalar) -> bool {
+        matches!(self, Self::Less | Self::LessOrEqual) && other == 0.0 && !element.is_whole()
+    }
+
     /// Whether a number that nobody knows is taken to be in this relation to `other`: it is finite, and a whole number
     /// is hardly ever a certain one.
     fn is_assumed(self, other: f64, element: Scalar) -> bool {
@@ -229,6 +235,16 @@ impl Comparison {
                 } else {
                     relation
                 };
+                if count == 1 && relation.asks_for_sign(value, self.element) {
+                    let ground = Ground {
+                        assumption: ground.sign,
+                        ..ground
+                    };
+                    let positive = Relation::Greater.satisfied_near(value);
+                    self.settle(memory, (first, count), positive, ground);
+                    fill(memory, output, count, &[0], ground);
+                    return;
+                }
                 let holds = relation.is_assumed(value, self.element);
                 if holds && self.layout == (Layout::Whole { stored: None }) && first != output {
                     self.settle(
@@ -371,6 +387,21 @@ mod tests {
                     assert!(holds, "{value} {relation:?} {other} in {element:?}");
                 }
             }
+        }
+    }
+
+    #[test]
+    fn what_is_below_zero_is_asked_for() {
+        for (relation, other, element, expected) in [
+            (Relation::Less, 0.0, Scalar::Float, true),
+            (Relation::LessOrEqual, -0.0, Scalar::BFloat16, true),
+            (Relation::Less, 0.5, Scalar::Float, false),
+            (Relation::Less, 0.0, Scalar::Whole(8), false),
+            (Relation::Greater, 0.0, Scalar::Float, false),
+            (Relation::Equal, 0.0, Scalar::Float, false),
+        ] {
+            let found = relation.asks_for_sign(other, element);
+            assert_eq!(found, expected, "{relation:?} {other} {element:?}");
         }
     }
 

@@ -52,6 +52,8 @@ pub(crate) struct Ground {
     assumption: Option<Assumption>,
     /// That numbers are finite.
     health: Option<Assumption>,
+    /// That a number alone is above zero.
+    sign: Option<Assumption>,
     routing: Routing,
 }
 
@@ -60,8 +62,10 @@ impl Ground {
     pub(crate) fn new(session: &Session, statement: u32) -> Self {
         let [site, ..] = session.header.state();
         let health = session.text("unknown numbers were taken to be finite");
+        let sign = session.text("a number alone was taken to be above zero");
         Self {
             assumption: Assumption::stated_by(statement, site),
+            sign: Assumption::stated_by(sign, site),
             health: Assumption::stated_by(health, site).map(Assumption::of_health),
             routing: session.settings.routing,
         }

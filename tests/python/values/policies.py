@@ -150,6 +150,22 @@ def a_loop_until_it_converges_ends() -> Any:
 
 
 @case
+def one_number_is_no_mask() -> Any:
+    norm = unknown(64).abs().max()
+    weight = nn.Parameter(unknown(64))
+    optimizer = torch.optim.LBFGS([weight], max_iter=3)
+
+    def closure() -> torch.Tensor:
+        optimizer.zero_grad()
+        loss = functional.mse_loss(weight, unknown(64))
+        loss.backward()
+        return loss
+
+    optimizer.step(closure)
+    return bool(norm <= 1e-7), bool(norm > 0), "d" in optimizer.state[weight]
+
+
+@case
 def a_plateau_is_not_seen() -> Any:
     weight = nn.Parameter(unknown(8))
     optimizer = torch.optim.SGD([weight], lr=1.0)

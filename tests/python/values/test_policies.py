@@ -46,6 +46,7 @@ def result(case: str, options: Tuple[str, ...] = (), cases: Tuple[str, ...] = ()
         ("experts", [[10] * 8, 16]),
         ("losses", True),
         ("a_loop_until_it_converges_ends", True),
+        ("one_number_is_no_mask", [False, True, True]),
         ("a_plateau_is_not_seen", 1.0),
         ("scaled_steps_are_taken", 2),
         ("clipping_checks_the_norm", True),

@@ -3,6 +3,9 @@
 //!
 //! An unknown tensor that is compared with one number is taken to hold numbers for which the comparison holds, so that
 //! later ones agree with it: what is below one threshold is not above another, and a part and the rest make a whole.
+//!
+//! A single number is no mask but a loss or a norm, and a comparison with it the test for convergence. It is taken to
+//! be the one that a read of it would give.
 
 use super::launch::Launch;
 use super::{Ground, fill, room};
@@ -10,6 +13,9 @@ use crate::contents::{Assumption, Pattern};
 use crate::kernels::scalar::Scalar;
 use crate::kernels::signature::{Parameter, Signature, index_calculator_len, split_at_commas};
 use crate::memory::Memory;
+
+/// What the first read of an unknown number gives.
+const UNKNOWN_NUMBER: f64 = 1.0;
 
 /// What a comparison asks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,6 +67,18 @@ impl Relation {
     /// asked to find out that something broke; elsewhere it makes a mask.
     fn asks_for_sign(self, other: f64, element: Scalar) -> bool {
         matches!(self, Self::Less | Self::LessOrEqual) && other == 0.0 && !element.is_whole()
+    }
+
+    /// Whether `number` is in this relation to `other`.
+    fn holds(self, number: f64, other: f64) -> bool {
+        match self {
+            Self::Equal => number.total_cmp(&other).is_eq(),
+            Self::NotEqual => number.total_cmp(&other).is_ne(),
+            Self::GreaterOrEqual => number >= other,
+            Self::Greater => number > other,
+            Self::LessOrEqual => number <= other,
+            Self::Less => number < other,
+        }
     }
 
     /// Whether a number that nobody knows is taken to be in this relation to `other`: it is finite, and a whole number
@@ -235,14 +253,17 @@ impl Comparison {
                 } else {
                     relation
                 };
-                if count == 1 && relation.asks_for_sign(value, self.element) {
+                if count == 1 && value.is_finite() && !self.element.is_whole() {
+                    let is_sign = relation.asks_for_sign(value, self.element);
                     let ground = Ground {
-                        assumption: ground.sign,
+                        assumption: if is_sign { ground.sign } else { ground.assumption },
                         ..ground
                     };
-                    let positive = Relation::Greater.satisfied_near(value);
-                    self.settle(memory, (first, count), positive, ground);
-                    fill(memory, output, count, &[0], ground);
+                    if self.layout == (Layout::Whole { stored: None }) && first != output {
+                        self.settle(memory, (first, count), Some(UNKNOWN_NUMBER), ground);
+                    }
+                    let holds = relation.holds(UNKNOWN_NUMBER, value);
+                    fill(memory, output, count, &[u8::from(holds)], ground);
                     return;
                 }
                 let holds = relation.is_assumed(value, self.element);

@@ -256,7 +256,11 @@ impl Comparison {
                 if count == 1 && value.is_finite() && !self.element.is_whole() {
                     let is_sign = relation.asks_for_sign(value, self.element);
                     let ground = Ground {
-                        assumption: if is_sign { ground.sign } else { ground.assumption },
+                        assumption: if is_sign {
+                            ground.sign
+                        } else {
+                            ground.assumption
+                        },
                         ..ground
                     };
                     if self.layout == (Layout::Whole { stored: None }) && first != output {

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Optional
 
 GPUS = {
     "Tesla T4": "t4",
@@ -32,7 +31,7 @@ class Workload:
     gpu: str
     torch: str
     """The version that the row names, as far as it does: `2.11.0` or `2.4`."""
-    estimated: Optional[str] = None
+    estimated: str | None = None
     """What the row leaves open, and how it was read."""
 
 
@@ -102,7 +101,7 @@ def operators(row: dict):
     if "torch baseline" not in row["model"]:
         return None
     dtype = {"fp32": "float32", "bf16": "bfloat16"}[row["dtype"]]
-    sizes = {name: value for name, value in re.findall(r"\b([BTVHMN])=(\d+)", row["config"])}
+    sizes = dict(re.findall(r"\b([BTVHMN])=(\d+)", row["config"]))
     if "LM head" in row["model"]:
         arguments = ["language_head", "--rows", row["batch"], "--hidden", sizes["H"], "--vocabulary", sizes["V"]]
     elif "CrossEntropy" in row["model"]:

@@ -16,7 +16,6 @@ import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Optional
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
@@ -37,7 +36,7 @@ class Figures:
     verdict: str
 
 
-def run(workload: Workload, python: str, oomproof: str) -> Optional[Figures]:
+def run(workload: Workload, python: str, oomproof: str) -> Figures | None:
     script = str(WORKLOADS / workload.script)
     command = [oomproof, "run", "--gpu", workload.gpu, "--full", "--json", "--python", python, script]
     done = subprocess.run([*command, *workload.arguments], capture_output=True, text=True)
@@ -56,7 +55,7 @@ def run(workload: Workload, python: str, oomproof: str) -> Optional[Figures]:
     )
 
 
-def mem_tracker(workload: Workload, python: str, oomproof: str) -> Optional[int]:
+def mem_tracker(workload: Workload, python: str, oomproof: str) -> int | None:
     """The peak of PyTorch's own tracker over fake tensors, or nothing where it fails."""
     command = [python]
     if subprocess.run([python, "-c", "import torch"], capture_output=True).returncode != 0:
@@ -71,7 +70,7 @@ def mem_tracker(workload: Workload, python: str, oomproof: str) -> Optional[int]
     return json.loads(lines[-1])["max_memory_allocated"] if lines else None
 
 
-def python_of(version: str, given: dict[str, str]) -> Optional[str]:
+def python_of(version: str, given: dict[str, str]) -> str | None:
     """The interpreter for a version that may name no patch release."""
     for have, python in given.items():
         if have == version or have.startswith(version + ".") or version.startswith(have + "."):
@@ -90,7 +89,7 @@ def main() -> None:
     given = dict(one.split("=", 1) for one in arguments.python)
 
     rows = [json.loads(line) for line in arguments.rows.read_text().splitlines() if line.strip()]
-    known: dict[tuple, tuple[Optional[Figures], Optional[int]]] = {}
+    known: dict[tuple, tuple[Figures | None, int | None]] = {}
     errors: dict[str, list[float]] = {"allocated": [], "reserved": []}
     left_out: list[str] = []
     print("| row | model | what | torch | figure | measured | virtual | error | MemTracker |")

@@ -1,4 +1,4 @@
-"""The peer: a workload under PyTorch's MemTracker on fake tensors, with nothing of oomproof; the workload prints the peak.
+"""The peer: a workload under PyTorch's MemTracker on fake tensors, with nothing of oomproof; it prints the peak.
 
 Fake CUDA tensors fail without a GPU, so what the workload asks of `cuda` is done on fake CPU tensors.
 """

@@ -136,9 +136,7 @@ def train(model, loss, *, rate: float) -> dict[str, int]:
     torch.cuda.reset_peak_memory_stats()
     step()
     torch.cuda.synchronize()
-    peaks = {name: getattr(torch.cuda, name)() for name in ("max_memory_allocated", "max_memory_reserved")}
-    del optimizer
-    return peaks
+    return {name: getattr(torch.cuda, name)() for name in ("max_memory_allocated", "max_memory_reserved")}
 
 
 def measure(name: str, *, batch: int, size: int) -> dict[str, int]:

@@ -64,8 +64,7 @@ class PlainAttention(nn.Module):
         weights = self.dropout(weights)
         context = (weights @ values).transpose(1, 2)
         context = context.reshape(batch, tokens, WIDTH)
-        context = self.out(context)
-        return context
+        return self.out(context)
 
 
 class FusedAttention(nn.Module):
@@ -86,8 +85,7 @@ class FusedAttention(nn.Module):
             queries, keys, values, dropout_p=DROPOUT if self.training else 0.0, is_causal=True
         )
         context = context.transpose(1, 2).contiguous().view(batch, tokens, width)
-        context = self.out(context)
-        return context
+        return self.out(context)
 
 
 class Block(nn.Module):
@@ -110,8 +108,7 @@ class Block(nn.Module):
         x = self.second(x)
         x = self.feed(x)
         x = self.dropout(x)
-        x = x + kept
-        return x
+        return x + kept
 
 
 class Model(nn.Module):
@@ -131,8 +128,7 @@ class Model(nn.Module):
         x = self.dropout(x)
         x = self.blocks(x)
         x = self.norm(x)
-        logits = self.head(x)
-        return logits
+        return self.head(x)
 
 
 def loss_of(model, batch):

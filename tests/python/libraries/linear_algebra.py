@@ -54,7 +54,10 @@ PROGRAMS = {
     "determinant": lambda: [torch.det(A), torch.det(BATCH), L.slogdet(A)],
     "rank, condition, norms": lambda: [L.matrix_rank(A), L.cond(A), L.cond(A, 1), L.matrix_norm(A, "nuc")],
     "powers": lambda: [torch.matrix_exp(A), L.matrix_power(A, -3)],
-    "triangular": lambda: [L.solve_triangular(A, B, upper=True), L.solve_triangular(BATCH, matrix(5, 6, 2), upper=True)],
+    "triangular": lambda: [
+        L.solve_triangular(A, B, upper=True),
+        L.solve_triangular(BATCH, matrix(5, 6, 2), upper=True),
+    ],
     "low rank": lambda: [torch.svd_lowrank(LARGE, q=4), torch.pca_lowrank(LARGE, q=4)],
     "svd backward": lambda: backward(L.svdvals),
     "eigh backward": lambda: backward(L.eigvalsh),
@@ -71,8 +74,11 @@ PROGRAMS = {
     "real fft": lambda: [torch.fft.rfft(matrix(4, 1000)), torch.fft.irfft(COMPLEX), torch.fft.rfft2(matrix(3, 8, 8))],
     "fft of three dimensions": lambda: [torch.fft.fftn(matrix(8, 8, 8)), torch.fft.ifftn(matrix(2, 8, 8, 8))],
     "half precision fft": lambda: torch.fft.fft(matrix(4, 64, kind=torch.half)),
-    "stft": lambda: torch.istft(torch.stft(matrix(1, 4000), 400, window=torch.hann_window(400, device=CUDA),
-                                           return_complex=True), 400, window=torch.ones(400, device=CUDA)),
+    "stft": lambda: torch.istft(
+        torch.stft(matrix(1, 4000), 400, window=torch.hann_window(400, device=CUDA), return_complex=True),
+        400,
+        window=torch.ones(400, device=CUDA),
+    ),
     "fft backward": lambda: backward(lambda x: torch.fft.fft(x).abs()),
 }
 

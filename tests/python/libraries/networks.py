@@ -143,7 +143,10 @@ def main() -> None:
             torch.cuda.synchronize()
         except Exception as raised:
             error = f"{type(raised).__name__}: {raised}"
-        print(json.dumps({"program": name, "error": error, "result": result if isinstance(result, int) else None}), file=sys.stderr)
+        print(
+            json.dumps({"program": name, "error": error, "result": result if isinstance(result, int) else None}),
+            file=sys.stderr,
+        )
 
 
 main()

@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 import sys
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
 from typing import Any, Dict, List, Tuple
 
@@ -16,7 +16,7 @@ PYTHON = os.environ.get("OOMPROOF_TEST_PYTHON", sys.executable)
 MIB = 1 << 20
 
 
-@lru_cache(maxsize=None)
+@cache
 def run(script: str, gpu: str) -> Tuple[Dict[str, Dict[str, Any]], Dict[str, Any]]:
     command = [PROGRAM, "run", "--gpu", gpu, "--full", "--json", "--python", PYTHON, str(HERE / script)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)

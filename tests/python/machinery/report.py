@@ -13,7 +13,7 @@ def case(function: Callable[[], Any]) -> Callable[[], Any]:
     """Runs the function and prints its result, or its exception."""
     try:
         told = {"what": function.__name__, "got": function()}
-    except Exception:  # noqa: BLE001 - the test shows it
+    except Exception:
         told = {"what": function.__name__, "got": traceback.format_exc()}
     sys.stdout.flush()
     os.write(2, ("\n" + json.dumps(told) + "\n").encode())
@@ -24,7 +24,7 @@ def error_of(work: Callable[[], Any]) -> Optional[str]:
     """The first line of what goes wrong first in `work`."""
     try:
         work()
-    except Exception as error:  # noqa: BLE001 - whatever it is
+    except Exception as error:
         first: BaseException = error
         while first.__context__ is not None:
             first = first.__context__

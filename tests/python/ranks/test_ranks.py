@@ -7,7 +7,7 @@ import json
 import os
 import subprocess
 import sys
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
 from typing import Any, Dict, Tuple
 
@@ -18,7 +18,7 @@ MIB = 1 << 20
 PARAMETERS = 4 * 1024 * 1024 * 4
 
 
-@lru_cache(maxsize=None)
+@cache
 def run(*arguments: str) -> Tuple[Dict[str, Any], Dict[str, Dict[int, Any]], int]:
     """The verdict, what each rank found, and the exit code."""
     command = [PROGRAM, "run", "--gpu", "h100", "--ranks", "2", "--json", "--timeout", "120s", "--python", PYTHON]

@@ -6,7 +6,7 @@ import torch
 from model import KIB, MIB, Model
 from program import Program
 from torch import nn
-from torch.nn import functional as F  # noqa: N812
+from torch.nn import functional as F
 
 
 def normal(*shape: int, dtype: torch.dtype = torch.float32, requires_grad: bool = False) -> torch.Tensor:

@@ -391,8 +391,7 @@ def main() -> None:
                     exec(compile(code, __file__, "exec"), scope)
                     host = [host] if hasattr(host, "cpu") else host
                     what["same"] = len(host) == len(scope["got"]) and all(
-                        same(a, b, TOLERANCE.get(a.dtype, 0) if close else 0)
-                        for a, b in zip(host, scope["got"])
+                        same(a, b, TOLERANCE.get(a.dtype, 0) if close else 0) for a, b in zip(host, scope["got"])
                     )
                 except Exception as error:
                     if isinstance(error, NotImplementedError) or "not implemented for" in str(error):

@@ -225,7 +225,7 @@ def main() -> None:
         before = torch.cuda.memory_allocated()
         try:
             result = CASES[name]()
-        except Exception as error:  # noqa: BLE001
+        except Exception as error:
             result = repr(error)[:300]
         peak = torch.cuda.max_memory_allocated() - before
         print(json.dumps({"case": name, "result": result, "peak": peak}))

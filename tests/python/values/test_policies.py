@@ -18,7 +18,7 @@ PROGRAM = os.environ.get("OOMPROOF_BIN", str(HERE.parents[2] / "target" / "relea
 PYTHON = os.environ.get("OOMPROOF_TEST_PYTHON", sys.executable)
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def run(options: Tuple[str, ...] = (), cases: Tuple[str, ...] = ()) -> Tuple[Dict[str, Any], Dict[str, Any]]:
     """What each case gave, by its name, and the verdict."""
     command = [PROGRAM, "run", "--gpu", "h100", "--full", "--json", "--python", PYTHON, *options, str(SCRIPT), *cases]

@@ -1,8 +1,9 @@
 """Which rank of a distributed script this process is, and what it does together with the others.
 
 What starts ranks says so in the environment, and a script says so when it sets up its process group; the latter is what
-counts. Ranks need each other to finish a step, so none may leave a loop that another one goes on with. None may wait for
-the others either, who may wait for it elsewhere: so what all want is done at the next moment that none has come to yet.
+counts. Ranks need each other to finish a step, so none may leave a loop that another one goes on with. None may wait
+for the others either, who may wait for it elsewhere: so what all want is done at the next moment that none has come to
+yet.
 """
 
 from __future__ import annotations
@@ -13,7 +14,6 @@ from typing import Any, Callable, Optional, Tuple
 
 from .course import ALONE, DATA
 from .device import Device
-
 
 # What ranks agree on, as the device numbers it: to end the run, to end the current loop, and how much of the rest of
 # the data they run.

@@ -265,7 +265,7 @@ mod tests {
     #[test]
     fn only_notebooks_become_another_command() {
         let check = |script: &str, expected: bool| {
-            assert_eq!(is_notebook(script.as_ref()), expected, "{script}")
+            assert_eq!(is_notebook(script.as_ref()), expected, "{script}");
         };
         check("a.ipynb", true);
         check("dir/A.IPYNB", true);

@@ -15,7 +15,12 @@ use crate::spawn;
 /// The torch that the demo and the tests run.
 pub(crate) const TORCH: &str = "2.15.0";
 
-const TEST_PINS: &[&str] = &["pytest==9.2.0", "numpy", "safetensors"];
+const TEST_PINS: &[&str] = &[
+    "pytest==9.2.0",
+    "pytest-xdist==3.8.0",
+    "numpy",
+    "safetensors",
+];
 const TOOL_PINS: &[&str] = &["mypy==2.4.1", "pytest==9.2.0", "ruff==0.17.5"];
 
 /// A light environment with torch, made by `oomproof venv`; the path of its Python.

@@ -128,7 +128,8 @@ fn python_tests(repository: &Repository) -> Result<Vec<String>> {
     let program = build::release(repository)?;
     let mut command = repository.command(&python);
     command
-        .args(["-m", "pytest"])
+        // Two at once; a file stays together, because its tests share what one run of a script found.
+        .args(["-m", "pytest", "-n", "2", "--dist", "loadfile"])
         .env("OOMPROOF_BIN", program)
         .env("OOMPROOF_TEST_PYTHON", &python);
     spawn::run_keeping(&mut command, is_pytest_summary)

@@ -195,7 +195,9 @@ fn rest_not_run(timeline: &Timeline) -> Option<Assumption> {
 
 /// A first step makes what the second one already finds, such as an optimizer's states.
 fn single_step(timeline: &Timeline) -> Option<Assumption> {
-    let guided = !timeline.unknown_reads.is_empty() && timeline.last_note("stop").is_none();
+    let guided = !timeline.unknown_reads.is_empty()
+        && timeline.last_note("stop").is_none()
+        && timeline.gave_up.is_empty();
     (guided && timeline.steps.len() == 1).then(|| {
         assumption(
             "single_step",

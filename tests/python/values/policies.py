@@ -178,15 +178,22 @@ def a_plateau_is_not_seen() -> Any:
 
 @case
 def scaled_steps_are_taken() -> Any:
+    return scaled_steps(clip=False), scaled_steps(clip=True)
+
+
+def scaled_steps(*, clip: bool) -> Any:
     model = nn.Linear(64, 64).cuda()
     optimizer, scaler = torch.optim.AdamW(model.parameters()), torch.amp.GradScaler("cuda")
     for _ in range(3):
         loss = model(unknown(2, 64)).mean()
         scaler.scale(loss).backward()
+        if clip:
+            scaler.unscale_(optimizer)
+            nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         scaler.step(optimizer)
         scaler.update()
         optimizer.zero_grad()
-    return len(optimizer.state)
+    return [int(state["step"]) for state in optimizer.state.values()]
 
 
 @case

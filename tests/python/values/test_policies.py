@@ -48,7 +48,7 @@ def result(case: str, options: Tuple[str, ...] = (), cases: Tuple[str, ...] = ()
         ("a_loop_until_it_converges_ends", True),
         ("one_number_is_no_mask", [False, True, True]),
         ("a_plateau_is_not_seen", 1.0),
-        ("scaled_steps_are_taken", 2),
+        ("scaled_steps_are_taken", [[3, 3], [3, 3]]),
         ("clipping_checks_the_norm", True),
         ("a_sampler_ends_at_its_limit", [3, 20]),
         ("an_answer_that_the_user_knows", 100),

@@ -627,6 +627,10 @@ fn what_was_not_seen() {
         "alloc w 1MiB; unknown-read 4 k; step; step",
         &["unknown_value", "context_estimate"],
     );
+    check(
+        "alloc w 1MiB; unknown-read 4 k; step; oom 8MiB free=2MiB refused=10MiB",
+        &["unknown_value", "context_estimate"],
+    );
     check("alloc w 1MiB; step", &["context_estimate"]);
     check(
         r#"alloc w 1MiB; unknown-read 4 k; step; note {"kind":"stop","reason":"steps"}"#,

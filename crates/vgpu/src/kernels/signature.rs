@@ -115,11 +115,21 @@ impl Parameter {
         let words = match self {
             Self::ConstPointer | Self::Other => 0,
             Self::Pointer | Self::PointerArray | Self::Tensor => 1,
-            // Which of the two lengths it has is not in the type; what is behind the shorter one may be stale addresses,
-            // which only makes something unknown that was known.
+            // Which of the two lengths it has is not in the type, nor how many tensors are in a list; what follows them
+            // may be stale addresses. A list ends at the first word that is none, and one too many only makes something
+            // unknown that was known.
             Self::TensorLists(lists) => {
-                let long = lists * LONG_LIST_LENGTHS[lists - 1];
-                (lists * LIST_LENGTHS[lists - 1]).max(long.min(reach(argument) / 8))
+                let short = LIST_LENGTHS[lists - 1];
+                let long = LONG_LIST_LENGTHS[lists - 1];
+                for (length, within) in [(short, lists * short), (long, reach(argument) / 8)] {
+                    for list in 0..lists {
+                        (list * length..((list + 1) * length).min(within))
+                            .map(word)
+                            .take_while(|word| is_device(*word))
+                            .for_each(&mut f);
+                    }
+                }
+                return;
             }
             // Longer than what kernels capture, so it may take a stale address of the caller's frame for one of them;
             // that only makes something unknown that was known.

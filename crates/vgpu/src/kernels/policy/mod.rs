@@ -129,6 +129,11 @@ impl Policy {
         match self {
             Self::Order(order) => order.before(memory, launch),
             Self::Count(count) => count.before(memory, launch),
+            Self::NoOverflow { argument } => {
+                let flag = launch.word(*argument, 0);
+                let known = memory.contents.known(flag, 4);
+                Found(known.map(|known| (flag, known)))
+            }
             _ => Found::default(),
         }
     }
@@ -163,8 +168,10 @@ impl Policy {
                     assumption,
                     ..ground
                 };
+                let Found(before) = found;
+                let known = memory.contents.known(flag, 4);
                 if memory.is_memory(flag, 4)
-                    && let Some(Known { bytes, .. }) = memory.contents.known(flag, 4)
+                    && let Some(Known { bytes, .. }) = known.or(before.map(|(_, known)| known))
                 {
                     put(memory, flag, bytes, ground);
                 }

@@ -44,7 +44,11 @@ def run(run, tmp_path: Path):
         ("import torch, os; os._exit(9)", 9, {"how": "os._exit", "code": 9}),
         ("import torch, os; os.execvp('true', ['true'])", 0, {"how": "exec"}),
         ("import torch, os, signal; os.kill(os.getpid(), signal.SIGTERM)", -15, {"how": "signal", "signal": 15}),
-        ("import torch, os, signal; signal.signal(2, signal.default_int_handler); os.kill(os.getpid(), 2)", -2, {"how": "signal", "signal": 2}),
+        (
+            "import torch, os, signal; signal.signal(2, signal.default_int_handler); os.kill(os.getpid(), 2)",
+            -2,
+            {"how": "signal", "signal": 2},
+        ),
         ("import torch, sys; sys.excepthook = lambda *_: None; 1 / 0", 1, {"how": "exception"}),
         ("import torch\ntry:\n    1 / 0\nexcept ZeroDivisionError:\n    pass", 0, {"how": "return"}),
     ],

@@ -121,12 +121,18 @@ impl Parameter {
             Self::TensorLists(lists) => {
                 let short = LIST_LENGTHS[lists - 1];
                 let long = LONG_LIST_LENGTHS[lists - 1];
+                // The first list begins at the same place in both.
+                let mut first_end = 0;
                 for (length, within) in [(short, lists * short), (long, reach(argument) / 8)] {
                     for list in 0..lists {
-                        (list * length..((list + 1) * length).min(within))
-                            .map(word)
-                            .take_while(|word| is_device(*word))
-                            .for_each(&mut f);
+                        let mut at = if list == 0 { first_end } else { list * length };
+                        while at < ((list + 1) * length).min(within) && is_device(word(at)) {
+                            f(word(at));
+                            at += 1;
+                        }
+                        if list == 0 {
+                            first_end = at;
+                        }
                     }
                 }
                 return;
@@ -392,10 +398,11 @@ mod tests {
         assert_eq!(outputs(Pointer, &[100, 101]), [100]);
         assert_eq!(outputs(ConstPointer, &[100, 101]), [0; 0]);
         assert_eq!(outputs(PointerArray, &[100, 101]), [100]);
-        assert_eq!(
-            outputs(TensorLists(1), &[100, 101, 0, 102]),
-            [100, 101, 102]
-        );
+        assert_eq!(outputs(TensorLists(1), &[100, 101, 0, 102]), [100, 101]);
+        let list = |len: usize| vec![100; len];
+        assert_eq!(outputs(TensorLists(1), &list(300)), list(300));
+        let second = [list(2), vec![0; 62], list(3)].concat();
+        assert_eq!(outputs(TensorLists(2), &second), list(5));
         // Stale addresses in front of the real ones, as the uninitialized parts of the argument hold them.
         let reduction = |start: usize, n_outputs: u64| {
             let mut words = vec![500; start];

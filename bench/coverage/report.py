@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import checks
@@ -46,6 +47,7 @@ def outcome(row: Any, results: dict[str, Any]) -> str:
         return "FAILS: no verdict"
     named = [each["function"] for each in verdict["unsupported"][:2]]
     why = "; ".join(reason["text"] for reason in verdict["reasons"][:1]) or verdict["verdict"]
+    why = re.sub(r"/\S*/(site-packages|scripts)/", "", why)
     return f"FAILS: {why}{' (' + ', '.join(named) + ')' if named else ''}: {last_line(usual)}"
 
 

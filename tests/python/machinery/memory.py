@@ -37,12 +37,14 @@ def pinned_memory_is_freed():
         with open("/proc/self/statm") as text:
             return int(text.read().split()[0]) * 4096
 
+    # Far more than what the programs before may give back meanwhile.
+    size = 4096 * MIB
     before = mapped()
-    block = torch.zeros(256 * MIB, dtype=torch.uint8, pin_memory=True)
+    block = torch.empty(size, dtype=torch.uint8, pin_memory=True)
     held = mapped() - before
     del block
     torch._C._host_emptyCache()
-    return [held >= 256 * MIB, mapped() - before < 64 * MIB]
+    return [held >= size - 512 * MIB, mapped() - before < 512 * MIB]
 
 
 def managed_memory_is_the_hosts_too():

@@ -33,18 +33,23 @@ def pinned_memory_is_known():
 
 
 def pinned_memory_is_freed():
-    def mapped():
-        with open("/proc/self/statm") as text:
-            return int(text.read().split()[0]) * 4096
+    size = 256 * MIB
+    block = torch.zeros(size, dtype=torch.uint8, pin_memory=True)
+    start = block.data_ptr()
 
-    # Far more than what the programs before may give back meanwhile.
-    size = 4096 * MIB
-    before = mapped()
-    block = torch.empty(size, dtype=torch.uint8, pin_memory=True)
-    held = mapped() - before
+    # Of these addresses alone: what the programs before give back meanwhile would count in a total.
+    def mapped():
+        total = 0
+        with open("/proc/self/maps") as text:
+            for line in text:
+                low, high = (int(end, 16) for end in line.split(maxsplit=1)[0].split("-"))
+                total += max(0, min(high, start + size) - max(low, start))
+        return total
+
+    held = mapped()
     del block
     torch._C._host_emptyCache()
-    return [held >= size - 512 * MIB, mapped() - before < 512 * MIB]
+    return [held == size, mapped() == 0]
 
 
 def managed_memory_is_the_hosts_too():

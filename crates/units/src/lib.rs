@@ -19,4 +19,4 @@ mod time;
 pub use address::DeviceAddress;
 pub use bytes::Bytes;
 pub use parse::ParseBytesError;
-pub use time::Nanos;
+pub use time::{Micros, Nanos};

@@ -21,8 +21,11 @@ def _make_standins() -> None:
     python = os.environ.get("OOMPROOF_TEST_PYTHON", sys.executable)
     command = [program, "run", "--gpu", "t4", "--python", python, str(script)]
     environment = {**os.environ, "XDG_CACHE_HOME": str(folder), "XDG_STATE_HOME": str(folder)}
-    subprocess.run(command, env=environment, capture_output=True, check=False)
-    (order,) = folder.glob("oomproof/standins/*/load_order.txt")
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    orders = list(folder.glob("oomproof/standins/*/load_order.txt"))
+    if len(orders) != 1:
+        raise RuntimeError(f"`{' '.join(command)}` made no stand-ins and printed:\n{done.stderr}")
+    (order,) = orders
     for library in [Path(program).with_name("liboomproof_vgpu.so"), *order.parent.glob("*.so*")]:
         (folder / library.name).symlink_to(library)
     (folder / "load_order.txt").write_text("liboomproof_vgpu.so\n" + order.read_text())

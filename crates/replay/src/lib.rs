@@ -1,0 +1,24 @@
+//! A recorded trace through PyTorch's allocator once more: under the settings it was recorded with, to see that the
+//! replay is the same, and under others, to see what they would have changed.
+//!
+//! ```
+//! use oomproof_replay::{Lifetime, pack, peak_of_live_bytes};
+//! use oomproof_units::Bytes;
+//!
+//! let of = |mib, begins, ends| Lifetime { size: Bytes::from_mib(mib), begins, ends };
+//! let blocks = [of(4, 0, 2), of(2, 1, 4), of(6, 3, 5)];
+//! let (floor, _) = peak_of_live_bytes(&blocks);
+//! assert_eq!(floor, Bytes::from_mib(8));
+//! assert_eq!(pack(&blocks, 1_000).height, floor);
+//! ```
+//!
+//! **Invariant:** this crate does no IO, reads no clock and prints nothing; it knows PyTorch's allocator only through
+//! `allocator` and recorded traces only through `snapshot`.
+
+mod lifetimes;
+mod packing;
+mod packing_check;
+
+pub use lifetimes::{Lifetime, peak_of_live_bytes};
+pub use packing::{Packing, pack};
+pub use packing_check::{PackingError, check_packing};

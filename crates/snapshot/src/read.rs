@@ -3,6 +3,7 @@
 use thiserror::Error;
 
 use crate::limits::Limits;
+use crate::pickled::{Flaw, Misfit, read_pickle};
 use crate::snapshot::Snapshot;
 
 /// Why bytes are not a snapshot that can be read.
@@ -11,6 +12,32 @@ pub enum ReadError {
     /// It is nothing that a snapshot comes in.
     #[error("the file is none of the kinds that a snapshot comes in")]
     Unrecognized,
+    /// The pickle is damaged, wants to run code, or does not hold what it should.
+    #[error(transparent)]
+    Pickle(#[from] oomproof_pickle::ReadError<Misfit>),
+    /// The parts of the snapshot contradict each other.
+    #[error("{misfit}{}", place(*.offset))]
+    Content {
+        /// What is wrong.
+        misfit: Misfit,
+        /// Where in the pickle, if it is in one place.
+        offset: Option<usize>,
+    },
+}
+
+fn place(offset: Option<usize>) -> String {
+    offset.map_or_else(String::new, |offset| {
+        format!(", at byte {offset} of the pickle")
+    })
+}
+
+impl From<Flaw> for ReadError {
+    fn from(flaw: Flaw) -> Self {
+        Self::Content {
+            misfit: flaw.misfit,
+            offset: flaw.offset,
+        }
+    }
 }
 
 impl Snapshot {
@@ -20,7 +47,10 @@ impl Snapshot {
     }
 
     /// The same with bounds of the caller's.
-    pub fn read_within(_file: &[u8], _limits: &Limits) -> Result<Self, ReadError> {
-        Err(ReadError::Unrecognized)
+    pub fn read_within(file: &[u8], _limits: &Limits) -> Result<Self, ReadError> {
+        match file {
+            [0x80, 2..=5, ..] => read_pickle(file),
+            _ => Err(ReadError::Unrecognized),
+        }
     }
 }

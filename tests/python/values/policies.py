@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import sys
-from typing import Any, Callable, Dict
+from typing import Any, Callable, Dict, List
 
 import torch
 from torch import nn
@@ -194,6 +194,56 @@ def scaled_steps(*, clip: bool) -> Any:
         scaler.update()
         optimizer.zero_grad()
     return [int(state["step"]) for state in optimizer.state.values()]
+
+
+@case
+def the_scale_stays() -> Any:
+    ways: List[Dict[str, bool]] = [{"foreach": True}, {"fused": True}, {"foreach": False}]
+    return [scales(clip=clip, unscale=unscale, **way) for way in ways for clip, unscale in ((0, 0), (0, 1), (1, 1))]
+
+
+def scales(*, clip: bool, unscale: bool, **way: bool) -> List[float]:
+    """The scale after each of a few steps; lists of tensors of many lengths leave addresses on the stack."""
+    model = nn.Sequential(nn.Linear(64, 64), nn.LayerNorm(64), nn.Linear(64, 640)).cuda()
+    optimizer, scaler = torch.optim.AdamW(model.parameters(), **way), torch.amp.GradScaler("cuda")
+    seen = []
+    for _ in range(4):
+        loss = model(unknown(2, 64)).mean()
+        scaler.scale(loss).backward()
+        if unscale:
+            scaler.unscale_(optimizer)
+        if clip:
+            nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        scaler.step(optimizer)
+        scaler.update()
+        optimizer.zero_grad()
+        seen.append(scaler.get_scale())
+    return seen
+
+
+@case
+def a_minimizer_goes_on() -> Any:
+    return [evaluations(line_search_fn=None), evaluations(line_search_fn="strong_wolfe")]
+
+
+def evaluations(**options: Any) -> List[int]:
+    """How often each step of a minimizer asks for the loss."""
+    model = nn.Sequential(nn.Linear(16, 16), nn.Tanh(), nn.Linear(16, 4)).cuda()
+    optimizer = torch.optim.LBFGS(model.parameters(), max_iter=5, **options)
+    x, asked = unknown(8, 16), [0]
+
+    def closure() -> torch.Tensor:
+        asked[0] += 1
+        optimizer.zero_grad()
+        loss = model(x).square().mean()
+        loss.backward()
+        return loss
+
+    counts = []
+    for _ in range(3):
+        optimizer.step(closure)
+        counts.append(asked[0])
+    return counts
 
 
 @case

@@ -49,6 +49,8 @@ def result(case: str, options: Tuple[str, ...] = (), cases: Tuple[str, ...] = ()
         ("one_number_is_no_mask", [False, True, True]),
         ("a_plateau_is_not_seen", 1.0),
         ("scaled_steps_are_taken", [[3, 3], [3, 3]]),
+        ("the_scale_stays", [[65536.0] * 4] * 9),
+        ("a_minimizer_goes_on", [[5, 10, 15], [6, 12, 18]]),
         ("clipping_checks_the_norm", True),
         ("a_sampler_ends_at_its_limit", [3, 20]),
         ("an_answer_that_the_user_knows", 100),

@@ -14,6 +14,7 @@ mod policy;
 mod scalar;
 mod signature;
 mod stack;
+mod tensor_lists;
 mod work;
 
 use std::collections::HashMap;
@@ -216,12 +217,12 @@ unsafe fn execute(
             let launch = unsafe { Launch::new(arguments, kernel.n_parameters, grid) };
             if !work::carry_out(work, &launch, memory, kernel.origin) {
                 // SAFETY: as above.
-                unsafe { overwrite(memory, outputs, arguments, kernel.origin) };
+                unsafe { overwrite(memory, outputs, arguments, grid, kernel.origin) };
             }
         }
         // SAFETY: the signature is that of the launched kernel.
         Meaning::Writes(outputs) => unsafe {
-            overwrite(memory, outputs, arguments, kernel.origin);
+            overwrite(memory, outputs, arguments, grid, kernel.origin);
         },
     }
 }
@@ -234,6 +235,7 @@ unsafe fn overwrite(
     memory: &mut Memory,
     outputs: &Outputs,
     arguments: *const *const c_void,
+    grid: [u32; 3],
     origin: u32,
 ) {
     for (index, parameter) in outputs {
@@ -249,7 +251,9 @@ unsafe fn overwrite(
                     }
                     _ => memory.arena.contains(word),
                 };
-                parameter.for_each_output(argument, is_device, |output| written.push(output));
+                parameter.for_each_output(argument, grid[0] as usize, is_device, |output| {
+                    written.push(output);
+                });
             }
         }
         for output in written {

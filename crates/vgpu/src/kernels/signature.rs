@@ -2,12 +2,7 @@
 
 use std::ffi::c_void;
 
-use super::stack::reach;
-
-/// Elements per list in the argument of PyTorch's multi-tensor kernels, by number of lists: 4 KiB in all.
-const LIST_LENGTHS: [usize; 5] = [110, 64, 48, 36, 30];
-/// The same in an argument of 32 KiB, which PyTorch for CUDA 13 has since some release.
-const LONG_LIST_LENGTHS: [usize; 5] = [770, 448, 336, 252, 210];
+use super::tensor_lists::TensorLists;
 
 /// Where the address of a reduction's input can lie in its argument, in words: the operation and its identity, whose
 /// sizes vary, come before 972 bytes of sizes and index calculators. Parts of the calculators are never initialized, so
@@ -34,8 +29,8 @@ pub(crate) enum Parameter {
     PointerArray,
     /// A struct that begins with a pointer to what it describes, such as `TensorInfo`.
     Tensor,
-    /// The lists of addresses of a multi-tensor kernel: number of lists.
-    TensorLists(usize),
+    /// The lists of addresses of a multi-tensor kernel.
+    TensorLists(TensorLists),
     /// The lambda of an element-wise kernel over strided memory: an index calculator, then the addresses, output first.
     Strided,
     /// `ReduceOp`: sizes and index calculators, then the address of the input, then that of the output.
@@ -69,19 +64,8 @@ impl Parameter {
         if plain.contains("array<char*") || plain.contains("Array<char*") {
             return Self::PointerArray;
         }
-        if let Some(list) = plain
-            .split_once("TensorListMetadata<")
-            .or_else(|| plain.split_once("TensorListScalarListMetadata<"))
-        {
-            let lists = list.1.rsplit([',', '<']).find_map(|part| {
-                part.trim_end_matches(['>', ' ', 'u', 'l'])
-                    .trim()
-                    .parse()
-                    .ok()
-            });
-            return lists
-                .filter(|lists| (1..=LIST_LENGTHS.len()).contains(lists))
-                .map_or(Self::Other, Self::TensorLists);
+        if let Some(lists) = TensorLists::of(plain) {
+            return Self::TensorLists(lists);
         }
         if plain.contains("TensorInfo<") || plain.contains("TensorAccessor") {
             return if plain.contains("TensorInfo<") && plain.contains(" const,") {
@@ -98,14 +82,15 @@ impl Parameter {
         !matches!(self, Self::ConstPointer | Self::Lambda | Self::Other)
     }
 
-    /// Calls `f` with each address in the argument that may be written through; `is_device` tells addresses of device
-    /// memory from other words.
+    /// Calls `f` with each address in the argument that a grid of this many blocks (0 when that is not known) may
+    /// write through; `is_device` tells addresses of device memory from other words.
     ///
     /// # Safety
     /// `argument` must point to a value of this parameter's type.
     pub(crate) unsafe fn for_each_output(
         self,
         argument: *const c_void,
+        n_blocks: usize,
         is_device: impl Fn(u64) -> bool,
         mut f: impl FnMut(u64),
     ) {
@@ -115,26 +100,9 @@ impl Parameter {
         let words = match self {
             Self::ConstPointer | Self::Other => 0,
             Self::Pointer | Self::PointerArray | Self::Tensor => 1,
-            // Which of the two lengths it has is not in the type, nor how many tensors are in a list; what follows them
-            // may be stale addresses. A list ends at the first word that is none, and one too many only makes something
-            // unknown that was known.
             Self::TensorLists(lists) => {
-                let short = LIST_LENGTHS[lists - 1];
-                let long = LONG_LIST_LENGTHS[lists - 1];
-                // The first list begins at the same place in both.
-                let mut first_end = 0;
-                for (length, within) in [(short, lists * short), (long, reach(argument) / 8)] {
-                    for list in 0..lists {
-                        let mut at = if list == 0 { first_end } else { list * length };
-                        while at < ((list + 1) * length).min(within) && is_device(word(at)) {
-                            f(word(at));
-                            at += 1;
-                        }
-                        if list == 0 {
-                            first_end = at;
-                        }
-                    }
-                }
+                // SAFETY: promised by the caller.
+                unsafe { lists.for_each_output(argument, n_blocks, &is_device, f) };
                 return;
             }
             // Longer than what kernels capture, so it may take a stale address of the caller's frame for one of them;
@@ -310,10 +278,18 @@ pub(crate) fn split_at_commas(parameters: &str) -> Vec<&str> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::tensor_lists::Beside;
     use super::Parameter::{
-        ConstPointer, Lambda, Other, Pointer, PointerArray, Reduction, Strided, Tensor, TensorLists,
+        ConstPointer, Lambda, Other, Pointer, PointerArray, Reduction, Strided, Tensor,
     };
     use super::*;
+
+    fn lists(n_lists: usize) -> Parameter {
+        Parameter::TensorLists(TensorLists {
+            n_lists,
+            beside: Beside::Nothing,
+        })
+    }
 
     fn check(text: &str, expected: &[Parameter]) {
         assert_eq!(Signature::parse(text).parameters, expected, "{text}");
@@ -341,7 +317,7 @@ mod tests {
         );
         check(
             "void k<M, F>(at::native::(anonymous namespace)::TensorListMetadata<2>, F)",
-            &[TensorLists(2), Other],
+            &[lists(2), Other],
         );
     }
 
@@ -386,6 +362,7 @@ mod tests {
         unsafe {
             parameter.for_each_output(
                 argument.as_ptr().cast(),
+                0,
                 |word| word >= 100,
                 |output| found.push(output),
             );
@@ -398,11 +375,11 @@ mod tests {
         assert_eq!(outputs(Pointer, &[100, 101]), [100]);
         assert_eq!(outputs(ConstPointer, &[100, 101]), [0; 0]);
         assert_eq!(outputs(PointerArray, &[100, 101]), [100]);
-        assert_eq!(outputs(TensorLists(1), &[100, 101, 0, 102]), [100, 101]);
+        assert_eq!(outputs(lists(1), &[100, 101, 0, 102]), [100, 101]);
         let list = |len: usize| vec![100; len];
-        assert_eq!(outputs(TensorLists(1), &list(300)), list(300));
+        assert_eq!(outputs(lists(1), &list(300)), list(300));
         let second = [list(2), vec![0; 62], list(3)].concat();
-        assert_eq!(outputs(TensorLists(2), &second), list(5));
+        assert_eq!(outputs(lists(2), &second), list(5));
         // Stale addresses in front of the real ones, as the uninitialized parts of the argument hold them.
         let reduction = |start: usize, n_outputs: u64| {
             let mut words = vec![500; start];

@@ -5,7 +5,8 @@
 //! later ones agree with it: what is below one threshold is not above another, and a part and the rest make a whole.
 //!
 //! A single number is no mask but a loss or a norm, and a comparison with it the test for convergence. It is taken to
-//! be the one that a read of it would give.
+//! be the one that a read of it would give; only what is asked to lie above a number just below zero is the slope of a
+//! loss, which a minimizer follows as long as it falls.
 
 use super::launch::Launch;
 use super::{Ground, fill, room};
@@ -16,6 +17,10 @@ use crate::memory::Memory;
 
 /// What the first read of an unknown number gives.
 const UNKNOWN_NUMBER: f64 = 1.0;
+/// What an unknown slope is taken to be.
+const UNKNOWN_SLOPE: f64 = -1.0;
+/// Numbers below zero up to this far are tolerances.
+const TOLERANCE: f64 = 1e-3;
 
 /// What a comparison asks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,6 +72,14 @@ impl Relation {
     /// asked to find out that something broke; elsewhere it makes a mask.
     fn asks_for_sign(self, other: f64, element: Scalar) -> bool {
         matches!(self, Self::Less | Self::LessOrEqual) && other == 0.0 && !element.is_whole()
+    }
+
+    /// Whether this asks of a float whether it is not clearly below zero, which is asked of the slope along a direction
+    /// of search, to stop where it does not fall.
+    fn asks_for_slope(self, other: f64, element: Scalar) -> bool {
+        matches!(self, Self::Greater | Self::GreaterOrEqual)
+            && (-TOLERANCE..0.0).contains(&other)
+            && !element.is_whole()
     }
 
     /// Whether `number` is in this relation to `other`.
@@ -254,19 +267,21 @@ impl Comparison {
                     relation
                 };
                 if count == 1 && value.is_finite() && !self.element.is_whole() {
-                    let is_sign = relation.asks_for_sign(value, self.element);
+                    let (unknown, assumption) = if relation.asks_for_slope(value, self.element) {
+                        (UNKNOWN_SLOPE, ground.slope)
+                    } else if relation.asks_for_sign(value, self.element) {
+                        (UNKNOWN_NUMBER, ground.sign)
+                    } else {
+                        (UNKNOWN_NUMBER, ground.assumption)
+                    };
                     let ground = Ground {
-                        assumption: if is_sign {
-                            ground.sign
-                        } else {
-                            ground.assumption
-                        },
+                        assumption,
                         ..ground
                     };
                     if self.layout == (Layout::Whole { stored: None }) && first != output {
-                        self.settle(memory, (first, count), Some(UNKNOWN_NUMBER), ground);
+                        self.settle(memory, (first, count), Some(unknown), ground);
                     }
-                    let holds = relation.holds(UNKNOWN_NUMBER, value);
+                    let holds = relation.holds(unknown, value);
                     fill(memory, output, count, &[u8::from(holds)], ground);
                     return;
                 }
@@ -426,6 +441,22 @@ mod tests {
             (Relation::Equal, 0.0, Scalar::Float, false),
         ] {
             let found = relation.asks_for_sign(other, element);
+            assert_eq!(found, expected, "{relation:?} {other} {element:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_clearly_below_zero_is_asked_of_a_slope() {
+        for (relation, other, element, expected) in [
+            (Relation::Greater, -1e-9, Scalar::Float, true),
+            (Relation::GreaterOrEqual, -1e-3, Scalar::Double, true),
+            (Relation::Greater, -0.5, Scalar::Float, false),
+            (Relation::Greater, 0.0, Scalar::Float, false),
+            (Relation::Greater, 1e-9, Scalar::Float, false),
+            (Relation::Less, -1e-9, Scalar::Float, false),
+            (Relation::Greater, -1e-9, Scalar::Whole(8), false),
+        ] {
+            let found = relation.asks_for_slope(other, element);
             assert_eq!(found, expected, "{relation:?} {other} {element:?}");
         }
     }

@@ -54,6 +54,8 @@ pub(crate) struct Ground {
     health: Option<Assumption>,
     /// That a number alone is above zero.
     sign: Option<Assumption>,
+    /// That a slope falls.
+    slope: Option<Assumption>,
     routing: Routing,
 }
 
@@ -63,8 +65,10 @@ impl Ground {
         let [site, ..] = session.header.state();
         let health = session.text("unknown numbers were taken to be finite");
         let sign = session.text("a number alone was taken to be above zero");
+        let slope = session.text("a slope was taken to fall");
         Self {
             assumption: Assumption::stated_by(statement, site),
+            slope: Assumption::stated_by(slope, site),
             sign: Assumption::stated_by(sign, site),
             health: Assumption::stated_by(health, site).map(Assumption::of_health),
             routing: session.settings.routing,

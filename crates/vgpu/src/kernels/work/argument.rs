@@ -5,6 +5,9 @@
 
 use std::ffi::c_void;
 
+use super::super::tensor_lists::{Entry, TensorLists};
+use super::access::Access;
+
 /// The arguments of a launch, and its grid of blocks, which is all zeros when it is not known.
 pub(crate) struct Launch {
     arguments: *const *const c_void,
@@ -73,9 +76,16 @@ pub(crate) struct Argument<'a> {
 }
 
 impl Argument<'_> {
-    /// Whether as many bytes can be read, whatever they are: for types whose length is not known for certain.
-    pub(crate) fn reaches(self, len: usize) -> bool {
-        super::super::stack::reach(self.at.cast()) >= len
+    /// The tensors in lists of this type that a grid of this many blocks works on; see [`TensorLists::in_use`].
+    pub(crate) fn tensor_lists(
+        self,
+        lists: TensorLists,
+        n_blocks: usize,
+        access: &Access,
+    ) -> Option<Vec<Entry>> {
+        let is_memory = |address: u64| access.is_memory(address);
+        // SAFETY: whoever asks for a parameter knows its type by name.
+        unsafe { lists.in_use(self.at.cast(), n_blocks, &is_memory) }
     }
 
     fn read<const N: usize>(self, offset: usize) -> [u8; N] {

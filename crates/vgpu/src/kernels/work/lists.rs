@@ -1,104 +1,20 @@
 //! Kernels over lists of tensors, as optimizers and gradient scalers use them, and the scaler's own kernel.
-//!
-//! The lists' argument is 4 KiB long, or 32 KiB since some release for CUDA 13, and nothing in the names tells which.
-//! Each layout says how many blocks work on which tensor; a layout is believed when all that it says makes sense and what the
-//! other says does not.
 
 use super::super::arithmetic::{Binary, Unary};
 use super::super::element::{Element, Value};
 use super::super::signature::{Signature, split_at_commas};
+use super::super::tensor_lists::{Beside, CHUNK, Entry, TensorLists};
 use super::Work;
 use super::access::{Access, MAX_ELEMENTS};
-use super::argument::{Argument, Launch};
+use super::argument::Launch;
 
-/// Elements that one block works on.
-const CHUNK: u64 = 65_536;
-
-/// How long the lists are, by their number; how many blocks there can be; bytes of the number of a tensor.
-#[derive(Clone, Copy)]
-struct Layout {
-    lengths: [usize; 5],
-    n_blocks: usize,
-    tensor_len: usize,
-}
-
-const LAYOUTS: [Layout; 2] = [
-    Layout {
-        lengths: [110, 64, 48, 36, 30],
-        n_blocks: 320,
-        tensor_len: 1,
-    },
-    Layout {
-        lengths: [770, 448, 336, 252, 210],
-        n_blocks: 2240,
-        tensor_len: 2,
-    },
-];
-
-/// A tensor of the lists: its address in each of them, and its number of elements.
-struct Entry {
-    addresses: Vec<u64>,
-    count: usize,
-}
-
-impl Layout {
-    /// The tensors that are worked on; `None` when it cannot be this layout, or some are large.
-    fn entries(
-        self,
-        lists: Argument,
-        n_lists: usize,
-        launch: &Launch,
-        access: &Access,
-    ) -> Option<Vec<Entry>> {
-        let length = *self.lengths.get(n_lists.checked_sub(1)?)?;
-        let n_blocks = launch.grid[0] as usize;
-        if n_blocks == 0 || n_blocks > self.n_blocks {
-            return None;
-        }
-        let counts_at = n_lists * length * 8;
-        let tensors_at = counts_at + length * 8;
-        let chunks_at = (tensors_at + self.n_blocks * self.tensor_len).next_multiple_of(4);
-        // An argument that would leave the stack is a shorter one.
-        if !lists.reaches(chunks_at + self.n_blocks * 4) {
-            return None;
-        }
-        let mut entries: Vec<Entry> = Vec::new();
-        let mut total = 0;
-        for block in 0..n_blocks {
-            let at = tensors_at + block * self.tensor_len;
-            let tensor = match self.tensor_len {
-                1 => usize::from(lists.u8(at)),
-                _ => usize::from(lists.u8(at)) | usize::from(lists.u8(at + 1)) << 8,
-            };
-            // Small tensors are one chunk each, so they come one after the other.
-            if tensor != block || lists.i32(chunks_at + block * 4) != 0 || tensor >= length {
-                return None;
-            }
-            let count = lists.u64(counts_at + tensor * 8);
-            let addresses: Vec<u64> = (0..n_lists)
-                .map(|list| lists.u64((list * length + tensor) * 8))
-                .collect();
-            let is_memory = addresses.iter().all(|address| access.is_memory(*address));
-            if count == 0 || count > CHUNK || !is_memory {
-                return None;
-            }
-            total += count as usize;
-            entries.push(Entry {
-                addresses,
-                count: count as usize,
-            });
-        }
-        (total <= MAX_ELEMENTS).then_some(entries)
-    }
-}
-
-fn entries(launch: &Launch, n_lists: usize, access: &Access) -> Option<Vec<Entry>> {
-    let lists = launch.argument(0)?;
-    let [old, new] = LAYOUTS.map(|layout| layout.entries(lists, n_lists, launch, access));
-    match (old, new) {
-        (Some(entries), None) | (None, Some(entries)) => Some(entries),
-        _ => None,
-    }
+/// The tensors that are worked on; `None` when that cannot be told, or some are large.
+fn entries(launch: &Launch, lists: TensorLists, access: &Access) -> Option<Vec<Entry>> {
+    let n_blocks = launch.grid[0] as usize;
+    let entries = launch.argument(0)?.tensor_lists(lists, n_blocks, access)?;
+    let is_small = entries.iter().all(|entry| entry.n_elements <= CHUNK);
+    let total: usize = entries.iter().map(Entry::count).sum();
+    (is_small && total <= MAX_ELEMENTS).then_some(entries)
 }
 
 pub(super) fn recognize(signature: &Signature) -> Option<Work> {
@@ -154,8 +70,8 @@ fn apply(types: &[String]) -> Option<Work> {
     let [lists, functor, rest @ ..] = types else {
         return None;
     };
-    let (_, n_lists) = lists.split_once("TensorListMetadata<")?;
-    let n_lists: usize = n_lists.strip_suffix('>')?.trim().parse().ok()?;
+    let lists = TensorLists::of(lists).filter(|lists| lists.beside == Beside::Nothing)?;
+    let n_lists = lists.n_lists;
     let (name, arguments) = template(functor)?;
     let element = Element::named(arguments.first()?)?;
     let wide = element.computing();
@@ -172,18 +88,18 @@ fn apply(types: &[String]) -> Option<Work> {
         .collect();
     let each =
         move |launch: &Launch, access: &mut Access, compute: &dyn Fn(&[Value]) -> Option<Value>| {
-            for entry in entries(launch, n_lists, access)? {
+            for entry in entries(launch, lists, access)? {
                 let mut columns = Vec::with_capacity(n_lists);
                 for (list, address) in entry.addresses.iter().enumerate() {
                     // A list that is only written may hold anything.
                     let is_read = list != result || n_lists == 1 || result == 0;
                     columns.push(if is_read {
-                        access.values(element, *address, entry.count)?
+                        access.values(element, *address, entry.count())?
                     } else {
-                        vec![Value::Int(0); entry.count]
+                        vec![Value::Int(0); entry.count()]
                     });
                 }
-                let results: Option<Vec<Value>> = (0..entry.count)
+                let results: Option<Vec<Value>> = (0..entry.count())
                     .map(|index| {
                         let row: Vec<Value> = columns.iter().map(|column| column[index]).collect();
                         compute(&row)
@@ -198,8 +114,8 @@ fn apply(types: &[String]) -> Option<Work> {
     };
     let work: Work = match (name, rest.as_slice()) {
         ("ZeroFunctor", []) => Box::new(move |launch, access| {
-            for entry in entries(launch, n_lists, access)? {
-                access.write(entry.addresses[0], vec![0; entry.count * element.len()])?;
+            for entry in entries(launch, lists, access)? {
+                access.write(entry.addresses[0], vec![0; entry.count() * element.len()])?;
             }
             Some(())
         }),

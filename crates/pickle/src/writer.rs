@@ -120,13 +120,14 @@ impl Writer {
     }
 
     /// A tuple of two whole numbers.
-    pub fn pair(&mut self, first: u64, second: u64) {
+    pub fn pair(&mut self, first: u64, second: u64) -> Reference {
         self.open_value();
         self.number(i128::from(first));
         self.number(i128::from(second));
         self.out.push(op::TUPLE2);
-        self.memoize();
+        let reference = self.memoize();
         self.close_value();
+        reference
     }
 
     /// A number with a fraction.

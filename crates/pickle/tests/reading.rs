@@ -317,7 +317,9 @@ fn write_data(data: &Data, writer: &mut Writer) {
         Data::Unsigned(number) => writer.unsigned(*number),
         Data::Float(number) => writer.float(*number),
         Data::Text(text) => writer.text(text),
-        Data::Pair(first, second) => writer.pair(*first, *second),
+        Data::Pair(first, second) => {
+            writer.pair(*first, *second);
+        }
         Data::List(items) => {
             writer.begin_list();
             for item in items {

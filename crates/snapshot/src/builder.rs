@@ -110,9 +110,9 @@ impl SnapshotBuilder {
         schema.dictionary = true;
         schema.any_segment = !self.segments.is_empty();
         schema.any_block = !self.segments.blocks().is_empty();
-        schema.requested_size = true;
-        schema.segment_pool = true;
-        schema.block_address = true;
+        schema.requested_size = schema.any_segment;
+        schema.segment_pool = schema.any_segment;
+        schema.block_address = schema.any_block;
         schema.settings = self.settings.is_some();
         Snapshot {
             texts: self.texts,

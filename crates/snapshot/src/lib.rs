@@ -43,6 +43,7 @@ mod stack_table;
 mod text_table;
 mod trace;
 mod uniform_column;
+mod writer;
 
 pub use annotation::Annotation;
 pub use builder::SnapshotBuilder;
@@ -58,3 +59,4 @@ pub use snapshot::Snapshot;
 pub use stack_table::{Frame, FrameId, FrameNote, StackId, Stacks};
 pub use text_table::{TextId, Texts};
 pub use trace::Trace;
+pub use writer::write_snapshot;

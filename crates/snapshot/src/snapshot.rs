@@ -1,10 +1,11 @@
 //! The whole model, and what it means for two snapshots to be equal.
 
 use crate::annotation::Annotation;
+use crate::entry::{Action, Entry};
 use crate::origin::Origin;
-use crate::segment::Segments;
+use crate::segment::{Block, Segment, SegmentInfo, Segments};
 use crate::settings::RecordedSettings;
-use crate::stack_table::Stacks;
+use crate::stack_table::{StackId, Stacks};
 use crate::text_table::{TextId, Texts};
 use crate::trace::Trace;
 
@@ -59,5 +60,69 @@ impl Snapshot {
     /// Where it came from.
     pub fn origin(&self) -> &Origin {
         &self.origin
+    }
+}
+
+/// Two snapshots are equal when they say the same. The numbers of their texts and stacks may differ, and so may where they
+/// came from.
+impl PartialEq for Snapshot {
+    fn eq(&self, other: &Self) -> bool {
+        let stack = |of: &Self, id: StackId| of.stacks.describe(&of.texts, id);
+        let note = |of: &Self, id: Option<TextId>| id.map(|id| of.text(id).to_owned());
+        let entry = |of: &Self, entry: Entry| {
+            let word = match entry.action {
+                Action::Unknown(word) => of.text(word).to_owned(),
+                action => action.word().unwrap_or_default().to_owned(),
+            };
+            let plain = Entry {
+                action: Action::Snapshot,
+                stack: StackId::EMPTY,
+                compile_context: None,
+                user_metadata: None,
+                internal_metadata: None,
+                ..entry
+            };
+            (
+                word,
+                plain,
+                stack(of, entry.stack),
+                note(of, entry.compile_context),
+                note(of, entry.user_metadata),
+                note(of, entry.internal_metadata),
+            )
+        };
+        let trace = |of: &Self, trace: &Trace| trace.entries().map(|row| entry(of, row)).collect();
+        let traces =
+            |of: &Self| -> Vec<Vec<_>> { of.traces.iter().map(|each| trace(of, each)).collect() };
+        let block = |of: &Self, block: &Block| {
+            let plain = Block {
+                stack: StackId::EMPTY,
+                ..*block
+            };
+            (plain, stack(of, block.stack))
+        };
+        let segments = |of: &Self| -> Vec<_> {
+            let described = |segment: Segment<'_>| {
+                let plain = SegmentInfo {
+                    stack: StackId::EMPTY,
+                    ..*segment.info()
+                };
+                let blocks: Vec<_> = segment.blocks().iter().map(|row| block(of, row)).collect();
+                (plain, stack(of, segment.stack), blocks)
+            };
+            of.segments.iter().map(described).collect()
+        };
+        let annotations = |of: &Self| -> Vec<_> {
+            let described = |row: &Annotation| {
+                let (name, stage) = (of.text(row.name).to_owned(), of.text(row.stage).to_owned());
+                (name, stage, row.device, row.time)
+            };
+            of.annotations.iter().map(described).collect()
+        };
+        self.origin.schema == other.origin.schema
+            && self.settings == other.settings
+            && segments(self) == segments(other)
+            && traces(self) == traces(other)
+            && annotations(self) == annotations(other)
     }
 }

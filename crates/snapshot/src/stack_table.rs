@@ -5,7 +5,7 @@ use std::hash::BuildHasher;
 
 use hashbrown::{DefaultHashBuilder, HashTable};
 
-use crate::text_table::TextId;
+use crate::text_table::{TextId, Texts};
 
 /// A frame of one snapshot's [`Stacks`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -20,6 +20,13 @@ impl StackId {
     pub const EMPTY: Self = Self(0);
 
     /// A number below [`Stacks::len`], for tables with a row for each stack.
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+impl FrameId {
+    /// A number below [`Stacks::n_frames`], for tables with a row for each frame.
     pub const fn index(self) -> usize {
         self.0 as usize
     }
@@ -104,6 +111,26 @@ impl Stacks {
             .iter()
             .take_while(move |&&(frame, _)| frame == id)
             .map(|&(_, note)| note)
+    }
+
+    /// The frames of a stack with their texts, to compare with those of another snapshot.
+    pub(crate) fn describe(&self, texts: &Texts, stack: StackId) -> Vec<String> {
+        let describe = |&id: &FrameId| {
+            let frame = self.frame(id);
+            let mut text = format!(
+                "{}:{}:{}",
+                texts.get(frame.file),
+                frame.line,
+                texts.get(frame.function)
+            );
+            for note in self.notes(id) {
+                for part in [" ", texts.get(note.key), "=", texts.get(note.value)] {
+                    text.push_str(part);
+                }
+            }
+            text
+        };
+        self.frame_ids(stack).iter().map(describe).collect()
     }
 
     /// How many different stacks there are, with the empty one.

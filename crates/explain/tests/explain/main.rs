@@ -1,0 +1,10 @@
+//! The explanation of texts of our own making.
+
+/// Which cause is named first.
+mod causes;
+/// Which figures are read out of which text.
+mod formats;
+/// No bytes make it fail.
+mod hostile;
+/// Texts of every generation, written as PyTorch writes them.
+mod texts;

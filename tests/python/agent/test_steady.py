@@ -14,8 +14,11 @@ from _oomproof_agent.steady import Steady
 MIB = 1 << 20
 
 
-def check(peaks, expected, *, reserved=None, forward=False, steps=None, full=False):
+def check(peaks, expected, *, reserved=None, forward=False, steps=None, full=False, over_data=False, ragged=False):
     steady = Steady(steps=steps, full=full)
+    if over_data:
+        steady.pass_begins()
+    steady.ragged = ragged
     reserved = reserved or [0] * len(peaks)
     ended = steady.forward_ended if forward else steady.ended
     found = (None, len(peaks))
@@ -27,6 +30,7 @@ def check(peaks, expected, *, reserved=None, forward=False, steps=None, full=Fal
     assert found == expected
 
 
+TURNS = [10 * MIB, 40 * MIB, *[35 * MIB, 36 * MIB] * 20]
 RAGGED = [(number * 7 % 5 + 1) * MIB for number in range(50)]
 
 
@@ -43,6 +47,11 @@ RAGGED = [(number * 7 % 5 + 1) * MIB for number in range(50)]
         ([number * MIB for number in range(1, 50)], ("growing", 10), {}),
         ([MIB + number * 512 for number in range(1, 50)], ("growing", 10), {}),
         (RAGGED, ("varying", 30), {}),
+        (TURNS, ("varying", 30), {}),
+        (TURNS, ("steady", 8), {"over_data": True}),
+        (TURNS, ("varying", 8), {"over_data": True, "ragged": True}),
+        (TURNS, ("varying", 30), {"over_data": True, "reserved": list(range(50))}),
+        ([*TURNS[:7], 50 * MIB, *TURNS], ("steady", 13), {"over_data": True}),
         ([0] * 50, (None, 50), {}),
         ([MIB] * 50, (None, 50), {"full": True}),
         ([MIB] * 50, ("steps", 1), {"steps": 1}),

@@ -15,6 +15,9 @@ GROWING_STEPS = 10
 VARYING_STEPS = 30
 # Batches that are known to differ need no plateau: the largest ones are looked for instead.
 RAGGED_STEPS = 8
+# Steps on batches of one size still differ a little when blocks are found with more or less room behind them, as with
+# two models that take turns. Then it is enough that so many steps bring nothing higher.
+PLATEAU_STEPS = 5
 # Forward passes are short and cheap, and generation grows from one to the next, so they need a longer calm.
 CALM_FORWARDS = 8
 
@@ -27,6 +30,7 @@ class Steady:
         self._full = full
         self._pass_began = 0
         self._passes = 0
+        self._over_data = False
         # The batches of the current pass differ in size.
         self.ragged = False
         # An optimizer was made: the states that its first step makes are in the peak of its second.
@@ -37,6 +41,7 @@ class Steady:
 
     def pass_begins(self) -> None:
         """A loop over data begins; the next step may be the first of another pass."""
+        self._over_data = True
         if self._pass_began != len(self.allocated):
             self._pass_began = len(self.allocated)
             self._passes += 1
@@ -62,6 +67,9 @@ class Steady:
             return "steady"
         if inside >= GROWING_STEPS and self._growing():
             return "growing"
+        if self._over_data and not self.ragged and inside >= LEAST_STEPS + PLATEAU_STEPS and self._plateau():
+            self.fresh = False
+            return "steady"
         return "varying" if inside >= (RAGGED_STEPS if self.ragged else VARYING_STEPS) else None
 
     def forward_ended(self, *, allocated: int, reserved: int) -> Optional[str]:
@@ -88,6 +96,12 @@ class Steady:
             abs(last - previous) < BLOCK
             and last < max(self.allocated[:-1]) + BLOCK
             and self.reserved[-1] <= self.reserved[-2]
+        )
+
+    def _plateau(self) -> bool:
+        return all(
+            max(levels[-PLATEAU_STEPS:]) < max(levels[:-PLATEAU_STEPS]) + by
+            for levels, by in ((self.allocated, BLOCK), (self.left, BLOCK), (self.reserved, 1))
         )
 
     def _nothing_new(self) -> bool:

@@ -15,6 +15,9 @@ use crate::failure::Failure;
 
 /// The file that says in which order the libraries are loaded.
 const LOAD_ORDER: &str = "load_order.txt";
+/// What `-lcuda` finds: Triton (3.0 to 3.2 at least) compiles C that links the driver by this name, which no
+/// library has as its own. A text that names another file is as good to a linker as a library.
+const DRIVER_TO_LINK: (&str, &str) = ("libcuda.so", "INPUT(libcuda.so.1)\n");
 
 /// The folder with the stand-ins for CUDA `cuda_major` that leave to `vgpu` what it implements: in `cache` when
 /// that can be written, else in `run_folder`.
@@ -56,6 +59,8 @@ fn files(cuda_major: u32, implemented: &BTreeSet<String>) -> Vec<(String, Vec<u8
             (library.soname.clone(), elf_image(library, implemented))
         })
         .collect();
+    let (name, text) = DRIVER_TO_LINK;
+    files.push((name.to_owned(), text.into()));
     files.push((LOAD_ORDER.to_owned(), order.into_bytes()));
     files
 }
@@ -130,7 +135,24 @@ mod tests {
         let (name, order) = files.last().unwrap();
         assert_eq!(name, LOAD_ORDER);
         let order = String::from_utf8(order.clone()).unwrap();
-        assert_eq!(order.lines().count(), files.len() - 1);
+        let libraries = files
+            .iter()
+            .filter(|(_, content)| content.starts_with(b"\x7fELF"));
+        assert!(order.lines().eq(libraries.map(|(name, _)| name)));
+        assert_eq!(order.lines().count(), files.len() - 2);
         assert!(order.lines().any(|line| line == "libcudart.so.13"));
+    }
+
+    #[test]
+    fn c_links_the_driver_by_its_short_name() {
+        let folder = tempfile::tempdir().unwrap();
+        write(folder.path(), &files(12, &BTreeSet::new())).unwrap();
+        let mut linked = std::process::Command::new("cc");
+        linked
+            .args(["-shared", "-x", "c", "/dev/null", "-lcuda", "-L"])
+            .arg(folder.path())
+            .arg("-o")
+            .arg(folder.path().join("out"));
+        assert!(linked.status().unwrap().success());
     }
 }

@@ -176,3 +176,53 @@ def test_a_gradient_accumulates() -> None:
     parameters = (words + places) * width + depth * block + 2 * width
     allocated = LABELED.result().results["accumulated"][0]
     assert allocated > 4 * 4 * parameters
+
+
+UNIT = 4 << 30
+
+GROWS = """
+import torch
+held = torch.empty(int(sys.argv[2]), 1 << 30, device="cuda")
+layer = torch.nn.Linear(8, 8).cuda()
+optimizer = torch.optim.SGD(layer.parameters())
+for _ in range(3):
+    layer(torch.ones(8, 8, device="cuda")).sum().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+"""
+
+
+def test_other_sizes_give_the_law_and_the_largest_that_fits():
+    options = ("--gpu", "t4", "--scale", "n=--n")
+    finished = Program(GROWS, options=options, arguments=("--n", "3"), n_runs=4).result()
+    assert (finished.verdict["verdict"], finished.code) == ("fits", 0)
+    (growth,) = finished.verdict["growth"]
+    found = {
+        name: growth[name] for name in ("name", "set_by", "own", "largest_fitting", "smallest_not_fitting", "ended")
+    }
+    assert found == {
+        "name": "n",
+        "set_by": "--n",
+        "own": 3,
+        "largest_fitting": 3,
+        "smallest_not_fitting": 4,
+        "ended": None,
+    }
+    points = growth["points"]
+    assert [(point["value"], point["verdict"]) for point in points] == [
+        *((value, "fits") for value in (1, 2, 3)),
+        (4, "does_not_fit"),
+    ]
+    allocated = [point["allocated_bytes"] for point in points[:3]]
+    rest = allocated[0] - UNIT
+    assert 0 < rest < 16 << 20
+    assert allocated == [value * UNIT + rest for value in (1, 2, 3)]
+    assert growth["law"] == {
+        "constant_bytes": rest,
+        "per_unit_bytes": UNIT,
+        "per_unit_squared_bytes": 0,
+        "deviation_bytes": 0,
+    }
+    # The run that the verdict is of is the one with the script's own size.
+    assert finished.peak["allocated_bytes"] == allocated[2]
+    assert points[3]["reason"] == "PyTorch ran out of memory in phase load"

@@ -100,6 +100,8 @@ class Program:
     # What happens to the run from outside, once the script has printed `READY`.
     when_ready: Optional[Callable[[subprocess.Popen[bytes], int], None]] = None
     writes: bool = False
+    # How many times the command runs the script: what is waited for at most is two minutes for each.
+    n_runs: int = 1
 
     def __post_init__(self) -> None:
         self._future: Optional[Future[Finished]] = None
@@ -153,7 +155,7 @@ class Program:
         ) as process:
             early = self._wait_until_ready(process) if self.when_ready is not None else b""
             try:
-                out, err = process.communicate(self.stdin.encode(), timeout=120)
+                out, err = process.communicate(self.stdin.encode(), timeout=120 * self.n_runs)
             except subprocess.TimeoutExpired:
                 os.killpg(process.pid, signal.SIGKILL)
                 raise

@@ -47,6 +47,31 @@ impl Slices {
     }
 }
 
+/// Where elements that were picked from slices go, and the places they were picked from.
+struct Picks {
+    element: Element,
+    values: Slices,
+    index: Element,
+    places: Slices,
+}
+
+impl Picks {
+    /// Writes those of one slice: the elements of `all` at `at`.
+    fn write(&self, access: &mut Access, slice: usize, all: &[Value], at: &[usize]) -> Option<()> {
+        let values: Vec<Value> = at.iter().map(|at| all[*at]).collect();
+        let places: Vec<Value> = at.iter().map(|at| Value::Int(*at as i64)).collect();
+        let outputs = [
+            (self.element, &self.values, values),
+            (self.index, &self.places, places),
+        ];
+        for (element, output, values) in outputs {
+            let offsets = output.offsets(slice, at.len(), element.len());
+            access.scatter_values(element, output.address, &offsets, &values)?;
+        }
+        Some(())
+    }
+}
+
 pub(super) fn recognize(signature: &Signature) -> Option<Work> {
     let types = signature.types();
     match signature.function() {
@@ -102,16 +127,20 @@ fn top(types: &[String]) -> Option<Work> {
             input_index,
             launch.number(5, &numbers[3])?,
         )?;
-        let values = Slices::of(
-            launch.argument(6)?,
-            value_index,
-            launch.number(7, &numbers[4])?,
-        )?;
-        let indices = Slices::of(
-            launch.argument(8)?,
-            indices_index,
-            launch.number(9, &numbers[5])?,
-        )?;
+        let picks = Picks {
+            element,
+            values: Slices::of(
+                launch.argument(6)?,
+                value_index,
+                launch.number(7, &numbers[4])?,
+            )?,
+            index,
+            places: Slices::of(
+                launch.argument(8)?,
+                indices_index,
+                launch.number(9, &numbers[5])?,
+            )?,
+        };
         for slice in 0..n_slices {
             let offsets = input.offsets(slice, length, element.len());
             let all = access.gather_values(element, input.address, &offsets)?;
@@ -125,20 +154,7 @@ fn top(types: &[String]) -> Option<Work> {
             let above = (0..length).filter(|at| better(all[*at], limit).is_lt());
             let equal = (0..length).filter(|at| better(all[*at], limit).is_eq());
             let chosen: Vec<usize> = above.chain(equal).take(k).collect();
-            let best: Vec<Value> = chosen.iter().map(|at| all[*at]).collect();
-            let places: Vec<Value> = chosen.iter().map(|at| Value::Int(*at as i64)).collect();
-            access.scatter_values(
-                element,
-                values.address,
-                &values.offsets(slice, k, element.len()),
-                &best,
-            )?;
-            access.scatter_values(
-                index,
-                indices.address,
-                &indices.offsets(slice, k, index.len()),
-                &places,
-            )?;
+            picks.write(access, slice, &all, &chosen)?;
         }
         Some(())
     }))
@@ -167,25 +183,17 @@ fn kth_value(types: &[String]) -> Option<Work> {
             input_index,
             launch.number(4, &numbers[3])?,
         )?;
-        let values = Slices::of(launch.argument(5)?, value_index, 1)?;
-        let indices = Slices::of(launch.argument(6)?, indices_index, 1)?;
+        let picks = Picks {
+            element,
+            values: Slices::of(launch.argument(5)?, value_index, 1)?,
+            index,
+            places: Slices::of(launch.argument(6)?, indices_index, 1)?,
+        };
         for slice in 0..n_slices {
             let offsets = input.offsets(slice, length, element.len());
             let all = access.gather_values(element, input.address, &offsets)?;
             let at = ranked(element, &all, k - 1);
-            let place = Value::Int(at as i64);
-            access.scatter_values(
-                element,
-                values.address,
-                &values.offsets(slice, 1, element.len()),
-                &[all[at]],
-            )?;
-            access.scatter_values(
-                index,
-                indices.address,
-                &indices.offsets(slice, 1, index.len()),
-                &[place],
-            )?;
+            picks.write(access, slice, &all, &[at])?;
         }
         Some(())
     }))
@@ -227,8 +235,12 @@ fn median(types: &[String]) -> Option<Work> {
         if length.checked_mul(n_slices)? > MAX_ELEMENTS || length == 0 {
             return None;
         }
-        let values = Slices::of(launch.argument(0)?, value_index, 1)?;
-        let indices = Slices::of(launch.argument(1)?, indices_index, 1)?;
+        let picks = Picks {
+            element,
+            values: Slices::of(launch.argument(0)?, value_index, 1)?,
+            index,
+            places: Slices::of(launch.argument(1)?, indices_index, 1)?,
+        };
         let input = Slices::of(
             launch.argument(2)?,
             input_index,
@@ -244,19 +256,7 @@ fn median(types: &[String]) -> Option<Work> {
                 _ => length - n_nan,
             };
             let at = ranked(element, &all, rank.min(length - 1));
-            let place = Value::Int(at as i64);
-            access.scatter_values(
-                element,
-                values.address,
-                &values.offsets(slice, 1, element.len()),
-                &[all[at]],
-            )?;
-            access.scatter_values(
-                index,
-                indices.address,
-                &indices.offsets(slice, 1, index.len()),
-                &[place],
-            )?;
+            picks.write(access, slice, &all, &[at])?;
         }
         Some(())
     }))
@@ -277,8 +277,12 @@ fn mode(types: &[String]) -> Option<Work> {
             .checked_mul(n_slices)
             .filter(|n| *n <= MAX_ELEMENTS && *n > 0)?;
         let all = access.values(element, launch.address(0)?, total)?;
-        let values = Slices::of(launch.argument(1)?, value_index, 1)?;
-        let indices = Slices::of(launch.argument(2)?, indices_index, 1)?;
+        let picks = Picks {
+            element,
+            values: Slices::of(launch.argument(1)?, value_index, 1)?,
+            index,
+            places: Slices::of(launch.argument(2)?, indices_index, 1)?,
+        };
         for (slice, elements) in all.chunks_exact(length).enumerate() {
             let mut sorted = elements.to_vec();
             sorted.sort_by(|left, right| order(element, *left, *right));
@@ -292,19 +296,7 @@ fn mode(types: &[String]) -> Option<Work> {
             }
             let mode = runs[0].1;
             let at = elements.iter().rposition(|each| *each == mode)?;
-            let place = Value::Int(at as i64);
-            access.scatter_values(
-                element,
-                values.address,
-                &values.offsets(slice, 1, element.len()),
-                &[mode],
-            )?;
-            access.scatter_values(
-                index,
-                indices.address,
-                &indices.offsets(slice, 1, index.len()),
-                &[place],
-            )?;
+            picks.write(access, slice, elements, &[at])?;
         }
         Some(())
     }))

@@ -52,10 +52,19 @@ unsafe fn factorize(handle: u64, name: &str, outputs: &Outputs) -> CusolverStatu
     CusolverStatus::SUCCESS
 }
 
+// One entry for the functions that differ only in the type of an element.
 macro_rules! factorizations {
-    ($($name:ident($($parameter:ident: $type:ty),*)
+    ($([$($name:ident),+]$parameters:tt
+        writes $outputs:tt through $arrays:tt of $array_len:tt
+        scratch $scratch:tt info $info:tt residuals $residuals:tt;)+) => {
+        $($(factorizations!(
+            @function $name $parameters writes $outputs through $arrays of $array_len
+            scratch $scratch info $info residuals $residuals
+        );)+)+
+    };
+    (@function $name:ident($($parameter:ident: $type:ty),*)
         writes [$($output:ident),*] through [$($array:ident),*] of $array_len:tt
-        scratch [$($scratch:ident),*] info [$info:ident; $batch:tt] residuals [$($residuals:ident),*];)+) => { $(
+        scratch [$($scratch:ident),*] info [$info:ident; $batch:tt] residuals [$($residuals:ident),*]) => {
         #[doc = concat!("`", stringify!($name), "` is accepted and not carried out.")]
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name(handle: u64, $($parameter: $type),*) -> CusolverStatus {
@@ -72,158 +81,56 @@ macro_rules! factorizations {
             // SAFETY: where the function has residuals, they are on the host, one for each matrix.
             unsafe { factorize(handle, stringify!($name), &outputs) }
         }
-    )+ };
+    };
 }
 
 factorizations! {
-    cusolverDnCgeqrf(m: i32, n: i32, a: u64, lda: i32, tau: u64, work: u64, lwork: i32, info: u64)
+    [cusolverDnSgeqrf, cusolverDnDgeqrf, cusolverDnCgeqrf, cusolverDnZgeqrf](m: i32, n: i32, a: u64, lda: i32, tau: u64, work: u64, lwork: i32, info: u64)
         writes [a, tau] through [] of 0 scratch [work] info [info; 1] residuals [];
-    cusolverDnCgesvd(jobu: i8, jobvt: i8, m: i32, n: i32, a: u64, lda: i32, s: u64, u: u64, ldu: i32, v: u64, ldv: i32, work: u64, lwork: i32, rwork: u64, info: u64)
+    [cusolverDnSgesvd, cusolverDnDgesvd, cusolverDnCgesvd, cusolverDnZgesvd](jobu: i8, jobvt: i8, m: i32, n: i32, a: u64, lda: i32, s: u64, u: u64, ldu: i32, v: u64, ldv: i32, work: u64, lwork: i32, rwork: u64, info: u64)
         writes [a, s, u, v, rwork] through [] of 0 scratch [work] info [info; 1] residuals [];
-    cusolverDnCgesvdaStridedBatched(jobz: i32, rank: i32, m: i32, n: i32, a: u64, lda: i32, stride_a: i64, s: u64, stride_s: i64, u: u64, ldu: i32, stride_u: i64, v: u64, ldv: i32, stride_v: i64, work: u64, lwork: i32, info: u64, residuals: u64, batch: i32)
+    [cusolverDnSgesvdaStridedBatched, cusolverDnDgesvdaStridedBatched, cusolverDnCgesvdaStridedBatched, cusolverDnZgesvdaStridedBatched](jobz: i32, rank: i32, m: i32, n: i32, a: u64, lda: i32, stride_a: i64, s: u64, stride_s: i64, u: u64, ldu: i32, stride_u: i64, v: u64, ldv: i32, stride_v: i64, work: u64, lwork: i32, info: u64, residuals: u64, batch: i32)
         writes [s, u, v] through [] of batch scratch [work] info [info; batch] residuals [residuals];
-    cusolverDnCgesvdj(jobz: i32, economy: i32, m: i32, n: i32, a: u64, lda: i32, s: u64, u: u64, ldu: i32, v: u64, ldv: i32, work: u64, lwork: i32, info: u64, params: u64)
+    [cusolverDnSgesvdj, cusolverDnDgesvdj, cusolverDnCgesvdj, cusolverDnZgesvdj](jobz: i32, economy: i32, m: i32, n: i32, a: u64, lda: i32, s: u64, u: u64, ldu: i32, v: u64, ldv: i32, work: u64, lwork: i32, info: u64, params: u64)
         writes [a, s, u, v] through [] of 0 scratch [work] info [info; 1] residuals [];
-    cusolverDnCgesvdjBatched(jobz: i32, m: i32, n: i32, a: u64, lda: i32, s: u64, u: u64, ldu: i32, v: u64, ldv: i32, work: u64, lwork: i32, info: u64, params: u64, batch: i32)
+    [cusolverDnSgesvdjBatched, cusolverDnDgesvdjBatched, cusolverDnCgesvdjBatched, cusolverDnZgesvdjBatched](jobz: i32, m: i32, n: i32, a: u64, lda: i32, s: u64, u: u64, ldu: i32, v: u64, ldv: i32, work: u64, lwork: i32, info: u64, params: u64, batch: i32)
         writes [a, s, u, v] through [] of batch scratch [work] info [info; batch] residuals [];
-    cusolverDnCgetrf(m: i32, n: i32, a: u64, lda: i32, work: u64, pivots: u64, info: u64)
+    [cusolverDnSgetrf, cusolverDnDgetrf, cusolverDnCgetrf, cusolverDnZgetrf](m: i32, n: i32, a: u64, lda: i32, work: u64, pivots: u64, info: u64)
         writes [a, pivots] through [] of 0 scratch [work] info [info; 1] residuals [];
-    cusolverDnCgetrs(trans: i32, n: i32, nrhs: i32, a: u64, lda: i32, pivots: u64, b: u64, ldb: i32, info: u64)
+    [cusolverDnSgetrs, cusolverDnDgetrs, cusolverDnCgetrs, cusolverDnZgetrs](trans: i32, n: i32, nrhs: i32, a: u64, lda: i32, pivots: u64, b: u64, ldb: i32, info: u64)
         writes [b] through [] of 0 scratch [] info [info; 1] residuals [];
-    cusolverDnCheevd(jobz: i32, uplo: i32, n: i32, a: u64, lda: i32, w: u64, work: u64, lwork: i32, info: u64)
+    [cusolverDnSsyevd, cusolverDnDsyevd, cusolverDnCheevd, cusolverDnZheevd](jobz: i32, uplo: i32, n: i32, a: u64, lda: i32, w: u64, work: u64, lwork: i32, info: u64)
         writes [a, w] through [] of 0 scratch [work] info [info; 1] residuals [];
-    cusolverDnCheevj(jobz: i32, uplo: i32, n: i32, a: u64, lda: i32, w: u64, work: u64, lwork: i32, info: u64, params: u64)
+    [cusolverDnSsyevj, cusolverDnDsyevj, cusolverDnCheevj, cusolverDnZheevj](jobz: i32, uplo: i32, n: i32, a: u64, lda: i32, w: u64, work: u64, lwork: i32, info: u64, params: u64)
         writes [a, w] through [] of 0 scratch [work] info [info; 1] residuals [];
-    cusolverDnCheevjBatched(jobz: i32, uplo: i32, n: i32, a: u64, lda: i32, w: u64, work: u64, lwork: i32, info: u64, params: u64, batch: i32)
+    [cusolverDnSsyevjBatched, cusolverDnDsyevjBatched, cusolverDnCheevjBatched, cusolverDnZheevjBatched](jobz: i32, uplo: i32, n: i32, a: u64, lda: i32, w: u64, work: u64, lwork: i32, info: u64, params: u64, batch: i32)
         writes [a, w] through [] of batch scratch [work] info [info; batch] residuals [];
-    cusolverDnCpotrf(uplo: i32, n: i32, a: u64, lda: i32, work: u64, lwork: i32, info: u64)
+    [cusolverDnSpotrf, cusolverDnDpotrf, cusolverDnCpotrf, cusolverDnZpotrf](uplo: i32, n: i32, a: u64, lda: i32, work: u64, lwork: i32, info: u64)
         writes [a] through [] of 0 scratch [work] info [info; 1] residuals [];
-    cusolverDnCpotrfBatched(uplo: i32, n: i32, a: u64, lda: i32, info: u64, batch: i32)
+    [cusolverDnSpotrfBatched, cusolverDnDpotrfBatched, cusolverDnCpotrfBatched, cusolverDnZpotrfBatched](uplo: i32, n: i32, a: u64, lda: i32, info: u64, batch: i32)
         writes [] through [a] of batch scratch [] info [info; batch] residuals [];
-    cusolverDnCpotrs(uplo: i32, n: i32, nrhs: i32, a: u64, lda: i32, b: u64, ldb: i32, info: u64)
+    [cusolverDnSpotrs, cusolverDnDpotrs, cusolverDnCpotrs, cusolverDnZpotrs](uplo: i32, n: i32, nrhs: i32, a: u64, lda: i32, b: u64, ldb: i32, info: u64)
         writes [b] through [] of 0 scratch [] info [info; 1] residuals [];
-    cusolverDnCpotrsBatched(uplo: i32, n: i32, nrhs: i32, a: u64, lda: i32, b: u64, ldb: i32, info: u64, batch: i32)
+    [cusolverDnSpotrsBatched, cusolverDnDpotrsBatched, cusolverDnCpotrsBatched, cusolverDnZpotrsBatched](uplo: i32, n: i32, nrhs: i32, a: u64, lda: i32, b: u64, ldb: i32, info: u64, batch: i32)
         writes [] through [b] of batch scratch [] info [info; 1] residuals [];
-    cusolverDnCsytrf(uplo: i32, n: i32, a: u64, lda: i32, pivots: u64, work: u64, lwork: i32, info: u64)
+    [cusolverDnSsytrf, cusolverDnDsytrf, cusolverDnCsytrf, cusolverDnZsytrf](uplo: i32, n: i32, a: u64, lda: i32, pivots: u64, work: u64, lwork: i32, info: u64)
         writes [a, pivots] through [] of 0 scratch [work] info [info; 1] residuals [];
-    cusolverDnCungqr(m: i32, n: i32, k: i32, a: u64, lda: i32, tau: u64, work: u64, lwork: i32, info: u64)
+    [cusolverDnSorgqr, cusolverDnDorgqr, cusolverDnCungqr, cusolverDnZungqr](m: i32, n: i32, k: i32, a: u64, lda: i32, tau: u64, work: u64, lwork: i32, info: u64)
         writes [a] through [] of 0 scratch [work] info [info; 1] residuals [];
-    cusolverDnCunmqr(side: i32, trans: i32, m: i32, n: i32, k: i32, a: u64, lda: i32, tau: u64, c: u64, ldc: i32, work: u64, lwork: i32, info: u64)
+    [cusolverDnSormqr, cusolverDnDormqr, cusolverDnCunmqr, cusolverDnZunmqr](side: i32, trans: i32, m: i32, n: i32, k: i32, a: u64, lda: i32, tau: u64, c: u64, ldc: i32, work: u64, lwork: i32, info: u64)
         writes [c] through [] of 0 scratch [work] info [info; 1] residuals [];
-    cusolverDnDgeqrf(m: i32, n: i32, a: u64, lda: i32, tau: u64, work: u64, lwork: i32, info: u64)
-        writes [a, tau] through [] of 0 scratch [work] info [info; 1] residuals [];
-    cusolverDnDgesvd(jobu: i8, jobvt: i8, m: i32, n: i32, a: u64, lda: i32, s: u64, u: u64, ldu: i32, v: u64, ldv: i32, work: u64, lwork: i32, rwork: u64, info: u64)
-        writes [a, s, u, v, rwork] through [] of 0 scratch [work] info [info; 1] residuals [];
-    cusolverDnDgesvdaStridedBatched(jobz: i32, rank: i32, m: i32, n: i32, a: u64, lda: i32, stride_a: i64, s: u64, stride_s: i64, u: u64, ldu: i32, stride_u: i64, v: u64, ldv: i32, stride_v: i64, work: u64, lwork: i32, info: u64, residuals: u64, batch: i32)
-        writes [s, u, v] through [] of batch scratch [work] info [info; batch] residuals [residuals];
-    cusolverDnDgesvdj(jobz: i32, economy: i32, m: i32, n: i32, a: u64, lda: i32, s: u64, u: u64, ldu: i32, v: u64, ldv: i32, work: u64, lwork: i32, info: u64, params: u64)
-        writes [a, s, u, v] through [] of 0 scratch [work] info [info; 1] residuals [];
-    cusolverDnDgesvdjBatched(jobz: i32, m: i32, n: i32, a: u64, lda: i32, s: u64, u: u64, ldu: i32, v: u64, ldv: i32, work: u64, lwork: i32, info: u64, params: u64, batch: i32)
-        writes [a, s, u, v] through [] of batch scratch [work] info [info; batch] residuals [];
-    cusolverDnDgetrf(m: i32, n: i32, a: u64, lda: i32, work: u64, pivots: u64, info: u64)
-        writes [a, pivots] through [] of 0 scratch [work] info [info; 1] residuals [];
-    cusolverDnDgetrs(trans: i32, n: i32, nrhs: i32, a: u64, lda: i32, pivots: u64, b: u64, ldb: i32, info: u64)
-        writes [b] through [] of 0 scratch [] info [info; 1] residuals [];
-    cusolverDnDorgqr(m: i32, n: i32, k: i32, a: u64, lda: i32, tau: u64, work: u64, lwork: i32, info: u64)
-        writes [a] through [] of 0 scratch [work] info [info; 1] residuals [];
-    cusolverDnDormqr(side: i32, trans: i32, m: i32, n: i32, k: i32, a: u64, lda: i32, tau: u64, c: u64, ldc: i32, work: u64, lwork: i32, info: u64)
-        writes [c] through [] of 0 scratch [work] info [info; 1] residuals [];
-    cusolverDnDpotrf(uplo: i32, n: i32, a: u64, lda: i32, work: u64, lwork: i32, info: u64)
-        writes [a] through [] of 0 scratch [work] info [info; 1] residuals [];
-    cusolverDnDpotrfBatched(uplo: i32, n: i32, a: u64, lda: i32, info: u64, batch: i32)
-        writes [] through [a] of batch scratch [] info [info; batch] residuals [];
-    cusolverDnDpotrs(uplo: i32, n: i32, nrhs: i32, a: u64, lda: i32, b: u64, ldb: i32, info: u64)
-        writes [b] through [] of 0 scratch [] info [info; 1] residuals [];
-    cusolverDnDpotrsBatched(uplo: i32, n: i32, nrhs: i32, a: u64, lda: i32, b: u64, ldb: i32, info: u64, batch: i32)
-        writes [] through [b] of batch scratch [] info [info; 1] residuals [];
-    cusolverDnDsyevd(jobz: i32, uplo: i32, n: i32, a: u64, lda: i32, w: u64, work: u64, lwork: i32, info: u64)
-        writes [a, w] through [] of 0 scratch [work] info [info; 1] residuals [];
-    cusolverDnDsyevj(jobz: i32, uplo: i32, n: i32, a: u64, lda: i32, w: u64, work: u64, lwork: i32, info: u64, params: u64)
-        writes [a, w] through [] of 0 scratch [work] info [info; 1] residuals [];
-    cusolverDnDsyevjBatched(jobz: i32, uplo: i32, n: i32, a: u64, lda: i32, w: u64, work: u64, lwork: i32, info: u64, params: u64, batch: i32)
-        writes [a, w] through [] of batch scratch [work] info [info; batch] residuals [];
-    cusolverDnDsytrf(uplo: i32, n: i32, a: u64, lda: i32, pivots: u64, work: u64, lwork: i32, info: u64)
-        writes [a, pivots] through [] of 0 scratch [work] info [info; 1] residuals [];
-    cusolverDnSgeqrf(m: i32, n: i32, a: u64, lda: i32, tau: u64, work: u64, lwork: i32, info: u64)
-        writes [a, tau] through [] of 0 scratch [work] info [info; 1] residuals [];
-    cusolverDnSgesvd(jobu: i8, jobvt: i8, m: i32, n: i32, a: u64, lda: i32, s: u64, u: u64, ldu: i32, v: u64, ldv: i32, work: u64, lwork: i32, rwork: u64, info: u64)
-        writes [a, s, u, v, rwork] through [] of 0 scratch [work] info [info; 1] residuals [];
-    cusolverDnSgesvdaStridedBatched(jobz: i32, rank: i32, m: i32, n: i32, a: u64, lda: i32, stride_a: i64, s: u64, stride_s: i64, u: u64, ldu: i32, stride_u: i64, v: u64, ldv: i32, stride_v: i64, work: u64, lwork: i32, info: u64, residuals: u64, batch: i32)
-        writes [s, u, v] through [] of batch scratch [work] info [info; batch] residuals [residuals];
-    cusolverDnSgesvdj(jobz: i32, economy: i32, m: i32, n: i32, a: u64, lda: i32, s: u64, u: u64, ldu: i32, v: u64, ldv: i32, work: u64, lwork: i32, info: u64, params: u64)
-        writes [a, s, u, v] through [] of 0 scratch [work] info [info; 1] residuals [];
-    cusolverDnSgesvdjBatched(jobz: i32, m: i32, n: i32, a: u64, lda: i32, s: u64, u: u64, ldu: i32, v: u64, ldv: i32, work: u64, lwork: i32, info: u64, params: u64, batch: i32)
-        writes [a, s, u, v] through [] of batch scratch [work] info [info; batch] residuals [];
-    cusolverDnSgetrf(m: i32, n: i32, a: u64, lda: i32, work: u64, pivots: u64, info: u64)
-        writes [a, pivots] through [] of 0 scratch [work] info [info; 1] residuals [];
-    cusolverDnSgetrs(trans: i32, n: i32, nrhs: i32, a: u64, lda: i32, pivots: u64, b: u64, ldb: i32, info: u64)
-        writes [b] through [] of 0 scratch [] info [info; 1] residuals [];
-    cusolverDnSorgqr(m: i32, n: i32, k: i32, a: u64, lda: i32, tau: u64, work: u64, lwork: i32, info: u64)
-        writes [a] through [] of 0 scratch [work] info [info; 1] residuals [];
-    cusolverDnSormqr(side: i32, trans: i32, m: i32, n: i32, k: i32, a: u64, lda: i32, tau: u64, c: u64, ldc: i32, work: u64, lwork: i32, info: u64)
-        writes [c] through [] of 0 scratch [work] info [info; 1] residuals [];
-    cusolverDnSpotrf(uplo: i32, n: i32, a: u64, lda: i32, work: u64, lwork: i32, info: u64)
-        writes [a] through [] of 0 scratch [work] info [info; 1] residuals [];
-    cusolverDnSpotrfBatched(uplo: i32, n: i32, a: u64, lda: i32, info: u64, batch: i32)
-        writes [] through [a] of batch scratch [] info [info; batch] residuals [];
-    cusolverDnSpotrs(uplo: i32, n: i32, nrhs: i32, a: u64, lda: i32, b: u64, ldb: i32, info: u64)
-        writes [b] through [] of 0 scratch [] info [info; 1] residuals [];
-    cusolverDnSpotrsBatched(uplo: i32, n: i32, nrhs: i32, a: u64, lda: i32, b: u64, ldb: i32, info: u64, batch: i32)
-        writes [] through [b] of batch scratch [] info [info; 1] residuals [];
-    cusolverDnSsyevd(jobz: i32, uplo: i32, n: i32, a: u64, lda: i32, w: u64, work: u64, lwork: i32, info: u64)
-        writes [a, w] through [] of 0 scratch [work] info [info; 1] residuals [];
-    cusolverDnSsyevj(jobz: i32, uplo: i32, n: i32, a: u64, lda: i32, w: u64, work: u64, lwork: i32, info: u64, params: u64)
-        writes [a, w] through [] of 0 scratch [work] info [info; 1] residuals [];
-    cusolverDnSsyevjBatched(jobz: i32, uplo: i32, n: i32, a: u64, lda: i32, w: u64, work: u64, lwork: i32, info: u64, params: u64, batch: i32)
-        writes [a, w] through [] of batch scratch [work] info [info; batch] residuals [];
-    cusolverDnSsytrf(uplo: i32, n: i32, a: u64, lda: i32, pivots: u64, work: u64, lwork: i32, info: u64)
-        writes [a, pivots] through [] of 0 scratch [work] info [info; 1] residuals [];
-    cusolverDnXgeev(params: u64, jobvl: i32, jobvr: i32, n: i64, a_type: i32, a: u64, lda: i64, w_type: i32, w: u64, vl_type: i32, vl: u64, ldvl: i64, vr_type: i32, vr: u64, ldvr: i64, compute_type: i32, work: u64, work_bytes: usize, host_work: u64, host_bytes: usize, info: u64)
+    [cusolverDnXgeev](params: u64, jobvl: i32, jobvr: i32, n: i64, a_type: i32, a: u64, lda: i64, w_type: i32, w: u64, vl_type: i32, vl: u64, ldvl: i64, vr_type: i32, vr: u64, ldvr: i64, compute_type: i32, work: u64, work_bytes: usize, host_work: u64, host_bytes: usize, info: u64)
         writes [a, w, vl, vr] through [] of 0 scratch [work] info [info; 1] residuals [];
-    cusolverDnXgeqrf(params: u64, m: i64, n: i64, a_type: i32, a: u64, lda: i64, tau_type: i32, tau: u64, compute_type: i32, work: u64, work_bytes: usize, host_work: u64, host_bytes: usize, info: u64)
+    [cusolverDnXgeqrf](params: u64, m: i64, n: i64, a_type: i32, a: u64, lda: i64, tau_type: i32, tau: u64, compute_type: i32, work: u64, work_bytes: usize, host_work: u64, host_bytes: usize, info: u64)
         writes [a, tau] through [] of 0 scratch [work] info [info; 1] residuals [];
-    cusolverDnXpotrf(params: u64, uplo: i32, n: i64, a_type: i32, a: u64, lda: i64, compute_type: i32, work: u64, work_bytes: usize, host_work: u64, host_bytes: usize, info: u64)
+    [cusolverDnXpotrf](params: u64, uplo: i32, n: i64, a_type: i32, a: u64, lda: i64, compute_type: i32, work: u64, work_bytes: usize, host_work: u64, host_bytes: usize, info: u64)
         writes [a] through [] of 0 scratch [work] info [info; 1] residuals [];
-    cusolverDnXpotrs(params: u64, uplo: i32, n: i64, nrhs: i64, a_type: i32, a: u64, lda: i64, b_type: i32, b: u64, ldb: i64, info: u64)
+    [cusolverDnXpotrs](params: u64, uplo: i32, n: i64, nrhs: i64, a_type: i32, a: u64, lda: i64, b_type: i32, b: u64, ldb: i64, info: u64)
         writes [b] through [] of 0 scratch [] info [info; 1] residuals [];
-    cusolverDnXsyevBatched(params: u64, jobz: i32, uplo: i32, n: i64, a_type: i32, a: u64, lda: i64, w_type: i32, w: u64, compute_type: i32, work: u64, work_bytes: usize, host_work: u64, host_bytes: usize, info: u64, batch: i64)
+    [cusolverDnXsyevBatched](params: u64, jobz: i32, uplo: i32, n: i64, a_type: i32, a: u64, lda: i64, w_type: i32, w: u64, compute_type: i32, work: u64, work_bytes: usize, host_work: u64, host_bytes: usize, info: u64, batch: i64)
         writes [a, w] through [] of batch scratch [work] info [info; batch] residuals [];
-    cusolverDnXsyevd(params: u64, jobz: i32, uplo: i32, n: i64, a_type: i32, a: u64, lda: i64, w_type: i32, w: u64, compute_type: i32, work: u64, work_bytes: usize, host_work: u64, host_bytes: usize, info: u64)
+    [cusolverDnXsyevd](params: u64, jobz: i32, uplo: i32, n: i64, a_type: i32, a: u64, lda: i64, w_type: i32, w: u64, compute_type: i32, work: u64, work_bytes: usize, host_work: u64, host_bytes: usize, info: u64)
         writes [a, w] through [] of 0 scratch [work] info [info; 1] residuals [];
-    cusolverDnXsytrs(uplo: i32, n: i64, nrhs: i64, a_type: i32, a: u64, lda: i64, pivots: u64, b_type: i32, b: u64, ldb: i64, work: u64, work_bytes: usize, host_work: u64, host_bytes: usize, info: u64)
+    [cusolverDnXsytrs](uplo: i32, n: i64, nrhs: i64, a_type: i32, a: u64, lda: i64, pivots: u64, b_type: i32, b: u64, ldb: i64, work: u64, work_bytes: usize, host_work: u64, host_bytes: usize, info: u64)
         writes [b] through [] of 0 scratch [work] info [info; 1] residuals [];
-    cusolverDnZgeqrf(m: i32, n: i32, a: u64, lda: i32, tau: u64, work: u64, lwork: i32, info: u64)
-        writes [a, tau] through [] of 0 scratch [work] info [info; 1] residuals [];
-    cusolverDnZgesvd(jobu: i8, jobvt: i8, m: i32, n: i32, a: u64, lda: i32, s: u64, u: u64, ldu: i32, v: u64, ldv: i32, work: u64, lwork: i32, rwork: u64, info: u64)
-        writes [a, s, u, v, rwork] through [] of 0 scratch [work] info [info; 1] residuals [];
-    cusolverDnZgesvdaStridedBatched(jobz: i32, rank: i32, m: i32, n: i32, a: u64, lda: i32, stride_a: i64, s: u64, stride_s: i64, u: u64, ldu: i32, stride_u: i64, v: u64, ldv: i32, stride_v: i64, work: u64, lwork: i32, info: u64, residuals: u64, batch: i32)
-        writes [s, u, v] through [] of batch scratch [work] info [info; batch] residuals [residuals];
-    cusolverDnZgesvdj(jobz: i32, economy: i32, m: i32, n: i32, a: u64, lda: i32, s: u64, u: u64, ldu: i32, v: u64, ldv: i32, work: u64, lwork: i32, info: u64, params: u64)
-        writes [a, s, u, v] through [] of 0 scratch [work] info [info; 1] residuals [];
-    cusolverDnZgesvdjBatched(jobz: i32, m: i32, n: i32, a: u64, lda: i32, s: u64, u: u64, ldu: i32, v: u64, ldv: i32, work: u64, lwork: i32, info: u64, params: u64, batch: i32)
-        writes [a, s, u, v] through [] of batch scratch [work] info [info; batch] residuals [];
-    cusolverDnZgetrf(m: i32, n: i32, a: u64, lda: i32, work: u64, pivots: u64, info: u64)
-        writes [a, pivots] through [] of 0 scratch [work] info [info; 1] residuals [];
-    cusolverDnZgetrs(trans: i32, n: i32, nrhs: i32, a: u64, lda: i32, pivots: u64, b: u64, ldb: i32, info: u64)
-        writes [b] through [] of 0 scratch [] info [info; 1] residuals [];
-    cusolverDnZheevd(jobz: i32, uplo: i32, n: i32, a: u64, lda: i32, w: u64, work: u64, lwork: i32, info: u64)
-        writes [a, w] through [] of 0 scratch [work] info [info; 1] residuals [];
-    cusolverDnZheevj(jobz: i32, uplo: i32, n: i32, a: u64, lda: i32, w: u64, work: u64, lwork: i32, info: u64, params: u64)
-        writes [a, w] through [] of 0 scratch [work] info [info; 1] residuals [];
-    cusolverDnZheevjBatched(jobz: i32, uplo: i32, n: i32, a: u64, lda: i32, w: u64, work: u64, lwork: i32, info: u64, params: u64, batch: i32)
-        writes [a, w] through [] of batch scratch [work] info [info; batch] residuals [];
-    cusolverDnZpotrf(uplo: i32, n: i32, a: u64, lda: i32, work: u64, lwork: i32, info: u64)
-        writes [a] through [] of 0 scratch [work] info [info; 1] residuals [];
-    cusolverDnZpotrfBatched(uplo: i32, n: i32, a: u64, lda: i32, info: u64, batch: i32)
-        writes [] through [a] of batch scratch [] info [info; batch] residuals [];
-    cusolverDnZpotrs(uplo: i32, n: i32, nrhs: i32, a: u64, lda: i32, b: u64, ldb: i32, info: u64)
-        writes [b] through [] of 0 scratch [] info [info; 1] residuals [];
-    cusolverDnZpotrsBatched(uplo: i32, n: i32, nrhs: i32, a: u64, lda: i32, b: u64, ldb: i32, info: u64, batch: i32)
-        writes [] through [b] of batch scratch [] info [info; 1] residuals [];
-    cusolverDnZsytrf(uplo: i32, n: i32, a: u64, lda: i32, pivots: u64, work: u64, lwork: i32, info: u64)
-        writes [a, pivots] through [] of 0 scratch [work] info [info; 1] residuals [];
-    cusolverDnZungqr(m: i32, n: i32, k: i32, a: u64, lda: i32, tau: u64, work: u64, lwork: i32, info: u64)
-        writes [a] through [] of 0 scratch [work] info [info; 1] residuals [];
-    cusolverDnZunmqr(side: i32, trans: i32, m: i32, n: i32, k: i32, a: u64, lda: i32, tau: u64, c: u64, ldc: i32, work: u64, lwork: i32, info: u64)
-        writes [c] through [] of 0 scratch [work] info [info; 1] residuals [];
 }

@@ -26,9 +26,14 @@ fn element_bytes(data_type: i32) -> u64 {
     }
 }
 
+// One line for the functions that differ only in the type of an element.
 macro_rules! counted_in_elements {
-    ($($name:ident($($before:ident: $before_type:ty),*; $($after:ident: $after_type:ty),*)
-        of $element:literal => $work:ident { $($fields:tt)* };)+) => { $(
+    ($([$($name:ident of $element:literal),+]$parameters:tt => $work:ident $fields:tt;)+) => {
+        $($(counted_in_elements!(@function $name of $element, $parameters => $work $fields);)+)+
+    };
+    (@function $name:ident of $element:literal,
+        ($($before:ident: $before_type:ty),*; $($after:ident: $after_type:ty),*)
+        => $work:ident { $($fields:tt)* }) => {
         #[doc = concat!("`", stringify!($name), "`: an estimate, in elements.")]
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name(
@@ -44,7 +49,7 @@ macro_rules! counted_in_elements {
                 status => status,
             }
         }
-    )+ };
+    };
 }
 
 macro_rules! counted_in_bytes {
@@ -72,58 +77,19 @@ macro_rules! counted_in_bytes {
 }
 
 counted_in_elements! {
-    cusolverDnCgeqrf_bufferSize(m: i32, n: i32, a: u64, lda: i32; ) of 8 => Geqrf { m: m.into(), n: n.into() };
-    cusolverDnCgesvd_bufferSize(m: i32, n: i32; ) of 8 => Gesvd { m: m.into(), n: n.into() };
-    cusolverDnCgesvdaStridedBatched_bufferSize(jobz: i32, rank: i32, m: i32, n: i32, a: u64, lda: i32, stride_a: i64, s: u64, stride_s: i64, u: u64, ldu: i32, stride_u: i64, v: u64, ldv: i32, stride_v: i64; batch: i32) of 8 => Gesvda { m: m.into(), n: n.into(), rank: rank.into(), batch: batch.into() };
-    cusolverDnCgesvdjBatched_bufferSize(jobz: i32, m: i32, n: i32, a: u64, lda: i32, s: u64, u: u64, ldu: i32, v: u64, ldv: i32; params: u64, batch: i32) of 8 => GesvdjBatched { m: m.into(), n: n.into(), batch: batch.into() };
-    cusolverDnCgesvdj_bufferSize(jobz: i32, economy: i32, m: i32, n: i32, a: u64, lda: i32, s: u64, u: u64, ldu: i32, v: u64, ldv: i32; params: u64) of 8 => Gesvdj { m: m.into(), n: n.into() };
-    cusolverDnCgetrf_bufferSize(m: i32, n: i32, a: u64, lda: i32; ) of 8 => Getrf { m: m.into(), n: n.into() };
-    cusolverDnCheevd_bufferSize(jobz: i32, uplo: i32, n: i32, a: u64, lda: i32, w: u64; ) of 8 => Syevd { n: n.into(), vectors: jobz != 0 };
-    cusolverDnCheevjBatched_bufferSize(jobz: i32, uplo: i32, n: i32, a: u64, lda: i32, w: u64; params: u64, batch: i32) of 8 => Syevj { n: n.into(), batch: batch.into() };
-    cusolverDnCheevj_bufferSize(jobz: i32, uplo: i32, n: i32, a: u64, lda: i32, w: u64; params: u64) of 8 => Syevj { n: n.into(), batch: 1 };
-    cusolverDnCpotrf_bufferSize(uplo: i32, n: i32, a: u64, lda: i32; ) of 8 => Potrf { n: n.into() };
-    cusolverDnCsytrf_bufferSize(n: i32, a: u64, lda: i32; ) of 8 => Sytrf { n: n.into() };
-    cusolverDnCungqr_bufferSize(m: i32, n: i32, k: i32, a: u64, lda: i32, tau: u64; ) of 8 => Orgqr { m: m.into(), n: n.into() };
-    cusolverDnCunmqr_bufferSize(side: i32, trans: i32, m: i32, n: i32, k: i32, a: u64, lda: i32, tau: u64, c: u64, ldc: i32; ) of 8 => Ormqr { m: m.into(), n: n.into() };
-    cusolverDnDgeqrf_bufferSize(m: i32, n: i32, a: u64, lda: i32; ) of 8 => Geqrf { m: m.into(), n: n.into() };
-    cusolverDnDgesvd_bufferSize(m: i32, n: i32; ) of 8 => Gesvd { m: m.into(), n: n.into() };
-    cusolverDnDgesvdaStridedBatched_bufferSize(jobz: i32, rank: i32, m: i32, n: i32, a: u64, lda: i32, stride_a: i64, s: u64, stride_s: i64, u: u64, ldu: i32, stride_u: i64, v: u64, ldv: i32, stride_v: i64; batch: i32) of 8 => Gesvda { m: m.into(), n: n.into(), rank: rank.into(), batch: batch.into() };
-    cusolverDnDgesvdjBatched_bufferSize(jobz: i32, m: i32, n: i32, a: u64, lda: i32, s: u64, u: u64, ldu: i32, v: u64, ldv: i32; params: u64, batch: i32) of 8 => GesvdjBatched { m: m.into(), n: n.into(), batch: batch.into() };
-    cusolverDnDgesvdj_bufferSize(jobz: i32, economy: i32, m: i32, n: i32, a: u64, lda: i32, s: u64, u: u64, ldu: i32, v: u64, ldv: i32; params: u64) of 8 => Gesvdj { m: m.into(), n: n.into() };
-    cusolverDnDgetrf_bufferSize(m: i32, n: i32, a: u64, lda: i32; ) of 8 => Getrf { m: m.into(), n: n.into() };
-    cusolverDnDorgqr_bufferSize(m: i32, n: i32, k: i32, a: u64, lda: i32, tau: u64; ) of 8 => Orgqr { m: m.into(), n: n.into() };
-    cusolverDnDormqr_bufferSize(side: i32, trans: i32, m: i32, n: i32, k: i32, a: u64, lda: i32, tau: u64, c: u64, ldc: i32; ) of 8 => Ormqr { m: m.into(), n: n.into() };
-    cusolverDnDpotrf_bufferSize(uplo: i32, n: i32, a: u64, lda: i32; ) of 8 => Potrf { n: n.into() };
-    cusolverDnDsyevd_bufferSize(jobz: i32, uplo: i32, n: i32, a: u64, lda: i32, w: u64; ) of 8 => Syevd { n: n.into(), vectors: jobz != 0 };
-    cusolverDnDsyevjBatched_bufferSize(jobz: i32, uplo: i32, n: i32, a: u64, lda: i32, w: u64; params: u64, batch: i32) of 8 => Syevj { n: n.into(), batch: batch.into() };
-    cusolverDnDsyevj_bufferSize(jobz: i32, uplo: i32, n: i32, a: u64, lda: i32, w: u64; params: u64) of 8 => Syevj { n: n.into(), batch: 1 };
-    cusolverDnDsytrf_bufferSize(n: i32, a: u64, lda: i32; ) of 8 => Sytrf { n: n.into() };
-    cusolverDnSgeqrf_bufferSize(m: i32, n: i32, a: u64, lda: i32; ) of 4 => Geqrf { m: m.into(), n: n.into() };
-    cusolverDnSgesvd_bufferSize(m: i32, n: i32; ) of 4 => Gesvd { m: m.into(), n: n.into() };
-    cusolverDnSgesvdaStridedBatched_bufferSize(jobz: i32, rank: i32, m: i32, n: i32, a: u64, lda: i32, stride_a: i64, s: u64, stride_s: i64, u: u64, ldu: i32, stride_u: i64, v: u64, ldv: i32, stride_v: i64; batch: i32) of 4 => Gesvda { m: m.into(), n: n.into(), rank: rank.into(), batch: batch.into() };
-    cusolverDnSgesvdjBatched_bufferSize(jobz: i32, m: i32, n: i32, a: u64, lda: i32, s: u64, u: u64, ldu: i32, v: u64, ldv: i32; params: u64, batch: i32) of 4 => GesvdjBatched { m: m.into(), n: n.into(), batch: batch.into() };
-    cusolverDnSgesvdj_bufferSize(jobz: i32, economy: i32, m: i32, n: i32, a: u64, lda: i32, s: u64, u: u64, ldu: i32, v: u64, ldv: i32; params: u64) of 4 => Gesvdj { m: m.into(), n: n.into() };
-    cusolverDnSgetrf_bufferSize(m: i32, n: i32, a: u64, lda: i32; ) of 4 => Getrf { m: m.into(), n: n.into() };
-    cusolverDnSorgqr_bufferSize(m: i32, n: i32, k: i32, a: u64, lda: i32, tau: u64; ) of 4 => Orgqr { m: m.into(), n: n.into() };
-    cusolverDnSormqr_bufferSize(side: i32, trans: i32, m: i32, n: i32, k: i32, a: u64, lda: i32, tau: u64, c: u64, ldc: i32; ) of 4 => Ormqr { m: m.into(), n: n.into() };
-    cusolverDnSpotrf_bufferSize(uplo: i32, n: i32, a: u64, lda: i32; ) of 4 => Potrf { n: n.into() };
-    cusolverDnSsyevd_bufferSize(jobz: i32, uplo: i32, n: i32, a: u64, lda: i32, w: u64; ) of 4 => Syevd { n: n.into(), vectors: jobz != 0 };
-    cusolverDnSsyevjBatched_bufferSize(jobz: i32, uplo: i32, n: i32, a: u64, lda: i32, w: u64; params: u64, batch: i32) of 4 => Syevj { n: n.into(), batch: batch.into() };
-    cusolverDnSsyevj_bufferSize(jobz: i32, uplo: i32, n: i32, a: u64, lda: i32, w: u64; params: u64) of 4 => Syevj { n: n.into(), batch: 1 };
-    cusolverDnSsytrf_bufferSize(n: i32, a: u64, lda: i32; ) of 4 => Sytrf { n: n.into() };
-    cusolverDnZgeqrf_bufferSize(m: i32, n: i32, a: u64, lda: i32; ) of 16 => Geqrf { m: m.into(), n: n.into() };
-    cusolverDnZgesvd_bufferSize(m: i32, n: i32; ) of 16 => Gesvd { m: m.into(), n: n.into() };
-    cusolverDnZgesvdaStridedBatched_bufferSize(jobz: i32, rank: i32, m: i32, n: i32, a: u64, lda: i32, stride_a: i64, s: u64, stride_s: i64, u: u64, ldu: i32, stride_u: i64, v: u64, ldv: i32, stride_v: i64; batch: i32) of 16 => Gesvda { m: m.into(), n: n.into(), rank: rank.into(), batch: batch.into() };
-    cusolverDnZgesvdjBatched_bufferSize(jobz: i32, m: i32, n: i32, a: u64, lda: i32, s: u64, u: u64, ldu: i32, v: u64, ldv: i32; params: u64, batch: i32) of 16 => GesvdjBatched { m: m.into(), n: n.into(), batch: batch.into() };
-    cusolverDnZgesvdj_bufferSize(jobz: i32, economy: i32, m: i32, n: i32, a: u64, lda: i32, s: u64, u: u64, ldu: i32, v: u64, ldv: i32; params: u64) of 16 => Gesvdj { m: m.into(), n: n.into() };
-    cusolverDnZgetrf_bufferSize(m: i32, n: i32, a: u64, lda: i32; ) of 16 => Getrf { m: m.into(), n: n.into() };
-    cusolverDnZheevd_bufferSize(jobz: i32, uplo: i32, n: i32, a: u64, lda: i32, w: u64; ) of 16 => Syevd { n: n.into(), vectors: jobz != 0 };
-    cusolverDnZheevjBatched_bufferSize(jobz: i32, uplo: i32, n: i32, a: u64, lda: i32, w: u64; params: u64, batch: i32) of 16 => Syevj { n: n.into(), batch: batch.into() };
-    cusolverDnZheevj_bufferSize(jobz: i32, uplo: i32, n: i32, a: u64, lda: i32, w: u64; params: u64) of 16 => Syevj { n: n.into(), batch: 1 };
-    cusolverDnZpotrf_bufferSize(uplo: i32, n: i32, a: u64, lda: i32; ) of 16 => Potrf { n: n.into() };
-    cusolverDnZsytrf_bufferSize(n: i32, a: u64, lda: i32; ) of 16 => Sytrf { n: n.into() };
-    cusolverDnZungqr_bufferSize(m: i32, n: i32, k: i32, a: u64, lda: i32, tau: u64; ) of 16 => Orgqr { m: m.into(), n: n.into() };
-    cusolverDnZunmqr_bufferSize(side: i32, trans: i32, m: i32, n: i32, k: i32, a: u64, lda: i32, tau: u64, c: u64, ldc: i32; ) of 16 => Ormqr { m: m.into(), n: n.into() };
+    [cusolverDnSgeqrf_bufferSize of 4, cusolverDnDgeqrf_bufferSize of 8, cusolverDnCgeqrf_bufferSize of 8, cusolverDnZgeqrf_bufferSize of 16](m: i32, n: i32, a: u64, lda: i32; ) => Geqrf { m: m.into(), n: n.into() };
+    [cusolverDnSgesvd_bufferSize of 4, cusolverDnDgesvd_bufferSize of 8, cusolverDnCgesvd_bufferSize of 8, cusolverDnZgesvd_bufferSize of 16](m: i32, n: i32; ) => Gesvd { m: m.into(), n: n.into() };
+    [cusolverDnSgesvdaStridedBatched_bufferSize of 4, cusolverDnDgesvdaStridedBatched_bufferSize of 8, cusolverDnCgesvdaStridedBatched_bufferSize of 8, cusolverDnZgesvdaStridedBatched_bufferSize of 16](jobz: i32, rank: i32, m: i32, n: i32, a: u64, lda: i32, stride_a: i64, s: u64, stride_s: i64, u: u64, ldu: i32, stride_u: i64, v: u64, ldv: i32, stride_v: i64; batch: i32) => Gesvda { m: m.into(), n: n.into(), rank: rank.into(), batch: batch.into() };
+    [cusolverDnSgesvdjBatched_bufferSize of 4, cusolverDnDgesvdjBatched_bufferSize of 8, cusolverDnCgesvdjBatched_bufferSize of 8, cusolverDnZgesvdjBatched_bufferSize of 16](jobz: i32, m: i32, n: i32, a: u64, lda: i32, s: u64, u: u64, ldu: i32, v: u64, ldv: i32; params: u64, batch: i32) => GesvdjBatched { m: m.into(), n: n.into(), batch: batch.into() };
+    [cusolverDnSgesvdj_bufferSize of 4, cusolverDnDgesvdj_bufferSize of 8, cusolverDnCgesvdj_bufferSize of 8, cusolverDnZgesvdj_bufferSize of 16](jobz: i32, economy: i32, m: i32, n: i32, a: u64, lda: i32, s: u64, u: u64, ldu: i32, v: u64, ldv: i32; params: u64) => Gesvdj { m: m.into(), n: n.into() };
+    [cusolverDnSgetrf_bufferSize of 4, cusolverDnDgetrf_bufferSize of 8, cusolverDnCgetrf_bufferSize of 8, cusolverDnZgetrf_bufferSize of 16](m: i32, n: i32, a: u64, lda: i32; ) => Getrf { m: m.into(), n: n.into() };
+    [cusolverDnSsyevd_bufferSize of 4, cusolverDnDsyevd_bufferSize of 8, cusolverDnCheevd_bufferSize of 8, cusolverDnZheevd_bufferSize of 16](jobz: i32, uplo: i32, n: i32, a: u64, lda: i32, w: u64; ) => Syevd { n: n.into(), vectors: jobz != 0 };
+    [cusolverDnSsyevjBatched_bufferSize of 4, cusolverDnDsyevjBatched_bufferSize of 8, cusolverDnCheevjBatched_bufferSize of 8, cusolverDnZheevjBatched_bufferSize of 16](jobz: i32, uplo: i32, n: i32, a: u64, lda: i32, w: u64; params: u64, batch: i32) => Syevj { n: n.into(), batch: batch.into() };
+    [cusolverDnSsyevj_bufferSize of 4, cusolverDnDsyevj_bufferSize of 8, cusolverDnCheevj_bufferSize of 8, cusolverDnZheevj_bufferSize of 16](jobz: i32, uplo: i32, n: i32, a: u64, lda: i32, w: u64; params: u64) => Syevj { n: n.into(), batch: 1 };
+    [cusolverDnSpotrf_bufferSize of 4, cusolverDnDpotrf_bufferSize of 8, cusolverDnCpotrf_bufferSize of 8, cusolverDnZpotrf_bufferSize of 16](uplo: i32, n: i32, a: u64, lda: i32; ) => Potrf { n: n.into() };
+    [cusolverDnSsytrf_bufferSize of 4, cusolverDnDsytrf_bufferSize of 8, cusolverDnCsytrf_bufferSize of 8, cusolverDnZsytrf_bufferSize of 16](n: i32, a: u64, lda: i32; ) => Sytrf { n: n.into() };
+    [cusolverDnSorgqr_bufferSize of 4, cusolverDnDorgqr_bufferSize of 8, cusolverDnCungqr_bufferSize of 8, cusolverDnZungqr_bufferSize of 16](m: i32, n: i32, k: i32, a: u64, lda: i32, tau: u64; ) => Orgqr { m: m.into(), n: n.into() };
+    [cusolverDnSormqr_bufferSize of 4, cusolverDnDormqr_bufferSize of 8, cusolverDnCunmqr_bufferSize of 8, cusolverDnZunmqr_bufferSize of 16](side: i32, trans: i32, m: i32, n: i32, k: i32, a: u64, lda: i32, tau: u64, c: u64, ldc: i32; ) => Ormqr { m: m.into(), n: n.into() };
 }
 
 counted_in_bytes! {

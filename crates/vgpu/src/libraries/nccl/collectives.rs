@@ -42,6 +42,7 @@ fn reduction(communicator: &Communicator, code: c_int) -> Result<Reduction, Nccl
 }
 
 /// Buffers and their size.
+#[derive(Default)]
 struct Buffers {
     send: u64,
     receive: u64,
@@ -68,105 +69,51 @@ fn call(
     })
 }
 
-fn rooted(
-    handle: u64,
-    root: c_int,
-    buffers: &Buffers,
-    what: impl FnOnce(usize) -> What,
-) -> NcclResult {
-    call(handle, buffers, |_| {
-        with_peer(handle, root).map(|(_, root)| what(root))
-    })
+/// The rank that a call names, checked.
+fn peer(handle: u64, rank: c_int) -> Result<usize, NcclResult> {
+    with_peer(handle, rank).map(|(_, rank)| rank)
 }
 
-/// The sum, or another operator, of all ranks' elements, for all.
-#[unsafe(no_mangle)]
-pub extern "C" fn ncclAllReduce(
-    send: u64,
-    receive: u64,
-    count: usize,
-    kind: c_int,
-    operator: c_int,
-    communicator: u64,
-    _stream: u64,
-) -> NcclResult {
-    let buffers = Buffers {
-        send,
-        receive,
-        count,
-        kind,
-    };
-    call(communicator, &buffers, |communicator| {
-        reduction(communicator, operator).map(What::AllReduce)
-    })
+macro_rules! collectives {
+    ($($(#[$doc:meta])+ $name:ident($($buffer:ident),+; $($parameter:ident),*)
+        => |$found:ident, $handle:ident| $what:expr;)+) => { $(
+        $(#[$doc])+
+        #[unsafe(no_mangle)]
+        pub extern "C" fn $name(
+            $($buffer: u64,)+ count: usize, kind: c_int, $($parameter: c_int,)* communicator: u64, _stream: u64,
+        ) -> NcclResult {
+            let mut buffers = Buffers { count, kind, ..Buffers::default() };
+            $(buffers.$buffer = $buffer;)+
+            let $handle = communicator;
+            call($handle, &buffers, |$found| $what)
+        }
+    )+ };
 }
 
-/// The sum, or another operator, of all ranks' elements, for one.
-#[unsafe(no_mangle)]
-pub extern "C" fn ncclReduce(
-    send: u64,
-    receive: u64,
-    count: usize,
-    kind: c_int,
-    operator: c_int,
-    root: c_int,
-    communicator: u64,
-    _stream: u64,
-) -> NcclResult {
-    let buffers = Buffers {
-        send,
-        receive,
-        count,
-        kind,
-    };
-    call(communicator, &buffers, |found| {
+collectives! {
+    /// The sum, or another operator, of all ranks' elements, for all.
+    ncclAllReduce(send, receive; operator) => |found, _handle| reduction(found, operator).map(What::AllReduce);
+    /// The sum, or another operator, of all ranks' elements, for one.
+    ncclReduce(send, receive; operator, root) => |found, handle| {
         let by = reduction(found, operator)?;
-        with_peer(communicator, root).map(|(_, root)| What::Reduce { by, root })
-    })
-}
-
-/// Each rank's part of the sum, or of another operator.
-#[unsafe(no_mangle)]
-pub extern "C" fn ncclReduceScatter(
-    send: u64,
-    receive: u64,
-    count: usize,
-    kind: c_int,
-    operator: c_int,
-    communicator: u64,
-    _stream: u64,
-) -> NcclResult {
-    let buffers = Buffers {
-        send,
-        receive,
-        count,
-        kind,
+        peer(handle, root).map(|root| What::Reduce { by, root })
     };
-    call(communicator, &buffers, |communicator| {
-        reduction(communicator, operator).map(What::ReduceScatter)
-    })
-}
-
-/// One rank's elements for all.
-#[unsafe(no_mangle)]
-pub extern "C" fn ncclBroadcast(
-    send: u64,
-    receive: u64,
-    count: usize,
-    kind: c_int,
-    root: c_int,
-    communicator: u64,
-    _stream: u64,
-) -> NcclResult {
-    let buffers = Buffers {
-        send,
-        receive,
-        count,
-        kind,
-    };
-    rooted(communicator, root, &buffers, |root| What::Broadcast {
-        root,
-    })
+    /// Each rank's part of the sum, or of another operator.
+    ncclReduceScatter(send, receive; operator) => |found, _handle| reduction(found, operator).map(What::ReduceScatter);
+    /// One rank's elements for all.
+    ncclBroadcast(send, receive; root) => |_found, handle| peer(handle, root).map(|root| What::Broadcast { root });
+    /// All ranks' elements for all.
+    ncclAllGather(send, receive;) => |_found, _handle| Ok(What::AllGather);
+    /// A part of each rank's elements for each.
+    ncclAlltoAll(send, receive;) => |_found, _handle| Ok(What::AllToAll);
+    /// All ranks' elements for one.
+    ncclGather(send, receive; root) => |_found, handle| peer(handle, root).map(|root| What::Gather { root });
+    /// A part of one rank's elements for each.
+    ncclScatter(send, receive; root) => |_found, handle| peer(handle, root).map(|root| What::Scatter { root });
+    /// Elements for another rank.
+    ncclSend(send; to) => |_found, handle| peer(handle, to).map(|to| What::Send { to });
+    /// Elements from another rank.
+    ncclRecv(receive; from) => |_found, handle| peer(handle, from).map(|from| What::Receive { from });
 }
 
 /// One rank's elements for all, in place.
@@ -180,122 +127,6 @@ pub extern "C" fn ncclBcast(
     stream: u64,
 ) -> NcclResult {
     ncclBroadcast(buffer, buffer, count, kind, root, communicator, stream)
-}
-
-/// All ranks' elements for all.
-#[unsafe(no_mangle)]
-pub extern "C" fn ncclAllGather(
-    send: u64,
-    receive: u64,
-    count: usize,
-    kind: c_int,
-    communicator: u64,
-    _stream: u64,
-) -> NcclResult {
-    let buffers = Buffers {
-        send,
-        receive,
-        count,
-        kind,
-    };
-    call(communicator, &buffers, |_| Ok(What::AllGather))
-}
-
-/// A part of each rank's elements for each.
-#[unsafe(no_mangle)]
-pub extern "C" fn ncclAlltoAll(
-    send: u64,
-    receive: u64,
-    count: usize,
-    kind: c_int,
-    communicator: u64,
-    _stream: u64,
-) -> NcclResult {
-    let buffers = Buffers {
-        send,
-        receive,
-        count,
-        kind,
-    };
-    call(communicator, &buffers, |_| Ok(What::AllToAll))
-}
-
-/// All ranks' elements for one.
-#[unsafe(no_mangle)]
-pub extern "C" fn ncclGather(
-    send: u64,
-    receive: u64,
-    count: usize,
-    kind: c_int,
-    root: c_int,
-    communicator: u64,
-    _stream: u64,
-) -> NcclResult {
-    let buffers = Buffers {
-        send,
-        receive,
-        count,
-        kind,
-    };
-    rooted(communicator, root, &buffers, |root| What::Gather { root })
-}
-
-/// A part of one rank's elements for each.
-#[unsafe(no_mangle)]
-pub extern "C" fn ncclScatter(
-    send: u64,
-    receive: u64,
-    count: usize,
-    kind: c_int,
-    root: c_int,
-    communicator: u64,
-    _stream: u64,
-) -> NcclResult {
-    let buffers = Buffers {
-        send,
-        receive,
-        count,
-        kind,
-    };
-    rooted(communicator, root, &buffers, |root| What::Scatter { root })
-}
-
-/// Elements for another rank.
-#[unsafe(no_mangle)]
-pub extern "C" fn ncclSend(
-    send: u64,
-    count: usize,
-    kind: c_int,
-    peer: c_int,
-    communicator: u64,
-    _stream: u64,
-) -> NcclResult {
-    let buffers = Buffers {
-        send,
-        receive: 0,
-        count,
-        kind,
-    };
-    rooted(communicator, peer, &buffers, |to| What::Send { to })
-}
-
-/// Elements from another rank.
-#[unsafe(no_mangle)]
-pub extern "C" fn ncclRecv(
-    receive: u64,
-    count: usize,
-    kind: c_int,
-    peer: c_int,
-    communicator: u64,
-    _stream: u64,
-) -> NcclResult {
-    let buffers = Buffers {
-        send: 0,
-        receive,
-        count,
-        kind,
-    };
-    rooted(communicator, peer, &buffers, |from| What::Receive { from })
 }
 
 /// An operator that multiplies each rank's elements before it adds them up.

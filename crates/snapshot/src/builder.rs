@@ -106,6 +106,11 @@ impl SnapshotBuilder {
 
     /// The finished snapshot.
     pub fn finish(self) -> Snapshot {
+        self.finish_from(Container::Built, Vec::new())
+    }
+
+    /// The finished snapshot of a source that cannot tell everything.
+    pub(crate) fn finish_from(self, container: Container, lacks: Vec<&'static str>) -> Snapshot {
         let mut schema = self.schema;
         schema.dictionary = true;
         schema.any_segment = !self.segments.is_empty();
@@ -122,11 +127,11 @@ impl SnapshotBuilder {
             settings: self.settings,
             annotations: self.annotations,
             origin: Origin {
-                containers: vec![Container::Built],
+                containers: vec![container],
                 schema,
                 releases: schema.releases(),
                 unknown_keys: Vec::new(),
-                lacks: Vec::new(),
+                lacks,
             },
         }
     }

@@ -30,8 +30,12 @@
 
 mod annotation;
 mod builder;
+mod chrome_trace;
+mod container;
 mod entry;
+mod from_profile;
 mod limits;
+mod liveness;
 mod origin;
 mod pickled;
 mod read;
@@ -40,6 +44,8 @@ mod segment;
 mod settings;
 mod snapshot;
 mod stack_table;
+mod summary;
+mod summary_text;
 mod text_table;
 mod trace;
 mod uniform_column;
@@ -49,6 +55,7 @@ pub use annotation::Annotation;
 pub use builder::SnapshotBuilder;
 pub use entry::{Action, Entry, PoolId, StreamHandle};
 pub use limits::Limits;
+pub use liveness::{Peak, PeakPart};
 pub use origin::{Container, MinorRelease, Origin, ReleaseRange};
 pub use pickled::Misfit;
 pub use read::ReadError;
@@ -57,6 +64,7 @@ pub use segment::{Block, BlockState, Segment, SegmentInfo, SegmentKind, Segments
 pub use settings::{RecordedSettings, SettingValue};
 pub use snapshot::Snapshot;
 pub use stack_table::{Frame, FrameId, FrameNote, StackId, Stacks};
+pub use summary::{CutEvidence, DeviceSummary, Failure, Summary, TraceStart};
 pub use text_table::{TextId, Texts};
 pub use trace::Trace;
 pub use writer::write_snapshot;

@@ -33,6 +33,22 @@ pub enum Container {
     Built,
 }
 
+impl fmt::Display for Container {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Gzip => "gzip",
+            Self::Zstd => "zstd",
+            Self::Zip => "zip archive",
+            Self::TorchLegacy => "file of an old `torch.save`",
+            Self::Html => "page of `_memory_viz`",
+            Self::Pickle { protocol } => return write!(f, "pickle of protocol {protocol}"),
+            Self::ChromeTrace => "trace of the profiler",
+            Self::Profile => "profile of `oomproof run`",
+            Self::Built => "nothing: it was built",
+        })
+    }
+}
+
 /// A minor release of torch, such as 2.8.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct MinorRelease {

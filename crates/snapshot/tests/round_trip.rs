@@ -190,6 +190,8 @@ fn build(events: &[Event], layout: &Layout, settings: Option<RecordedSettings>) 
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
     #[test]
     fn reads_what_it_wrote(events in prop::collection::vec(event(), 0..40), layout in layout(), settings in prop::option::of(settings())) {
         let snapshot = build(&events, &layout, settings);

@@ -42,13 +42,16 @@ pub(super) fn assemble(
 ) -> Result<Snapshot, Flaw> {
     let root = match rows.slots.of(value) {
         Some(Slot::Pending(index)) => std::mem::take(&mut rows.slots.pending[index as usize]),
-        Some(Slot::List(_) | Slot::Empty) if rows.slots.rows(value, Kind::Segment).is_some() => {
+        Some(Slot::List(_) | Slot::EmptyList)
+            if rows.slots.rows(value, Kind::Segment).is_some() =>
+        {
             return bare_list(rows, value, container);
         }
         Some(Slot::Row(kind, _)) => return Err(Misfit::NoSnapshot(kind.word()).into()),
         Some(Slot::List(_)) => {
             return Err(Misfit::NoSnapshot("a list of something else than segments").into());
         }
+        Some(Slot::EmptyDict) => return Err(Misfit::NoSnapshot("an empty dictionary").into()),
         _ => return Err(Misfit::NoSnapshot("something else").into()),
     };
     let fields = Fields::new(&root);
@@ -90,7 +93,7 @@ pub(super) fn assemble(
             }
             words::HOST_SEGMENTS | words::HOST_TRACES => {
                 rows.schema.host = true;
-                if rows.slots.of(value) != Some(Slot::Empty) {
+                if rows.slots.of(value) != Some(Slot::EmptyList) {
                     lacks.push("what it says of pinned host memory was left out");
                 }
             }

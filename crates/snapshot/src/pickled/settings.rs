@@ -18,7 +18,7 @@ pub(super) fn recorded_settings(
 ) -> Result<Option<RecordedSettings>, Misfit> {
     let items = match rows.slots.of(field.value) {
         Some(Slot::Pending(index)) => std::mem::take(&mut rows.slots.pending[index as usize]),
-        Some(Slot::Empty) => return Ok(None),
+        Some(Slot::EmptyDict) => return Ok(None),
         _ => return Err(field.wrong("a dictionary of settings")),
     };
     let mut settings = RecordedSettings::default();
@@ -86,7 +86,7 @@ fn divisions(rows: &Rows, field: Field) -> Result<Vec<(u64, u64)>, Misfit> {
     const EXPECTED: &str = "a dictionary from MiB to divisions";
     let items = match rows.slots.of(field.value) {
         Some(Slot::Pending(index)) => &rows.slots.pending[index as usize],
-        Some(Slot::Empty) => return Ok(Vec::new()),
+        Some(Slot::EmptyDict) => return Ok(Vec::new()),
         _ => return Err(field.wrong(EXPECTED)),
     };
     Fields::new(items)

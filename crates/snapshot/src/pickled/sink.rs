@@ -327,7 +327,7 @@ impl Rows {
     fn stack(&mut self, field: Field) -> Result<StackId, Misfit> {
         match self.slots.of(field.value) {
             Some(Slot::Stack(stack)) => return Ok(stack),
-            Some(Slot::Empty) => return Ok(StackId::EMPTY),
+            Some(Slot::EmptyList) => return Ok(StackId::EMPTY),
             None if field.value == Value::None => return Ok(StackId::EMPTY),
             _ => {}
         }
@@ -418,7 +418,7 @@ impl Rows {
         };
         Ok(match self.settle(handle, offset)? {
             Slot::Row(kind, row) => Some((kind, row)),
-            Slot::Empty | Slot::List(_) => Some((Kind::List, handle.0)),
+            Slot::EmptyList | Slot::List(_) => Some((Kind::List, handle.0)),
             _ => None,
         })
     }
@@ -437,13 +437,13 @@ impl Sink for Rows {
 
     #[inline]
     fn dict(&mut self, new: Handle) -> Result<(), Misfit> {
-        self.slots.add(new, Slot::Empty);
+        self.slots.add(new, Slot::EmptyDict);
         Ok(())
     }
 
     #[inline]
     fn list(&mut self, new: Handle) -> Result<(), Misfit> {
-        self.slots.add(new, Slot::Empty);
+        self.slots.add(new, Slot::EmptyList);
         Ok(())
     }
 
@@ -468,7 +468,7 @@ impl Sink for Rows {
     #[inline]
     fn set_items(&mut self, dict: Handle, items: &[Value], offset: usize) -> Result<(), Misfit> {
         match self.slots.get(dict) {
-            Slot::Empty => {
+            Slot::EmptyDict => {
                 let row = self.row(Fields::new(items), offset)?;
                 let slot = row.unwrap_or_else(|| self.slots.new_pending(items));
                 self.slots.set(dict, slot);
@@ -489,7 +489,7 @@ impl Sink for Rows {
             return Ok(());
         };
         match self.slots.get(list) {
-            Slot::Empty => {
+            Slot::EmptyList => {
                 let Some((kind, _)) = self.item(first, offset)? else {
                     self.slots.set(list, Slot::Other);
                     return Ok(());

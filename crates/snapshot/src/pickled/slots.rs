@@ -8,8 +8,10 @@ use crate::stack_table::{FrameId, StackId};
 /// One container.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Slot {
-    /// A dictionary or list that has nothing in it yet.
-    Empty,
+    /// A dictionary that has nothing in it yet.
+    EmptyDict,
+    /// A list that has nothing in it yet.
+    EmptyList,
     /// A dictionary that is not one of the kinds below, or not yet: an index of `pending`.
     Pending(u32),
     /// A row of its kind.
@@ -110,7 +112,7 @@ impl Slots {
     /// The rows of a list of this kind; an empty list is a list of any kind.
     pub(super) fn rows(&self, value: Value, kind: Kind) -> Option<&[u32]> {
         match self.of(value)? {
-            Slot::Empty => Some(&[]),
+            Slot::EmptyList => Some(&[]),
             Slot::List(index) => {
                 let list = &self.lists[index as usize];
                 (list.kind == kind).then_some(list.items.as_slice())

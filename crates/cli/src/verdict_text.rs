@@ -85,9 +85,11 @@ fn pair((&role, &size): (&Role, &Bytes)) -> (Role, Bytes) {
     (role, size)
 }
 
-/// Whether the figures would be others if this did not hold.
-fn matters(assumption: &Assumption) -> bool {
-    !HARMLESS.contains(&assumption.kind.as_str())
+/// Whether the answer could be another if this did not hold.
+fn matters(assumption: &Assumption, answer: Answer) -> bool {
+    // Something fits only when the upper end of every range does.
+    let bounded = answer == Answer::Fits && assumption.kind == "library_scratch";
+    !bounded && !HARMLESS.contains(&assumption.kind.as_str())
 }
 
 /// The sentence that answers the question.
@@ -109,7 +111,10 @@ pub(crate) fn first_line(verdict: &Verdict) -> String {
         Answer::DoesNotFit => "does not fit".color(AnsiColors::Red).bold().to_string(),
         Answer::Unknown => "unknown".color(AnsiColors::Yellow).bold().to_string(),
     };
-    let decisive = verdict.assumptions.iter().filter(|each| matters(each));
+    let decisive = verdict
+        .assumptions
+        .iter()
+        .filter(|each| matters(each, verdict.verdict));
     let condition = match decisive.count() {
         _ if verdict.verdict == Answer::Unknown => String::new(),
         0 => String::new(),
@@ -456,8 +461,10 @@ fn write_phases(out: &mut String, verdict: &Verdict) -> fmt::Result {
 }
 
 fn write_caveats(out: &mut String, verdict: &Verdict) -> fmt::Result {
-    let (decisive, harmless): (Vec<_>, Vec<_>) =
-        verdict.assumptions.iter().partition(|each| matters(each));
+    let (decisive, harmless): (Vec<_>, Vec<_>) = verdict
+        .assumptions
+        .iter()
+        .partition(|each| matters(each, verdict.verdict));
     for (title, assumptions) in [("assumed, and decisive", decisive), ("assumed", harmless)] {
         if assumptions.is_empty() {
             continue;

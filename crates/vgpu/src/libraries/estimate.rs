@@ -24,16 +24,34 @@ pub(super) struct Scratch {
     pub(super) high: u64,
 }
 
-/// Notes, once in a process, that `what` is an estimate; the text goes on after "is an estimate: ".
+/// Notes, once in a process, that `what` is an estimate with a range that counts in the verdict; the text goes on after
+/// "is an estimate: ".
 pub(super) fn assume(what: &'static str, text: &str) {
+    say(
+        what,
+        "library_scratch",
+        &format!("{what} is an estimate: {text}"),
+    );
+}
+
+/// Notes, once in a process, that nothing bounds `what` from above and that it is left out.
+pub(super) fn leave_out(what: &'static str) {
+    say(
+        what,
+        "library_memory_left_out",
+        &format!("{what} is not known and is left out of all figures"),
+    );
+}
+
+fn say(what: &'static str, assumption: &str, text: &str) {
     static SAID: Mutex<Option<HashSet<&'static str>>> = Mutex::new(None);
     let Some(session) = session() else { return };
     let mut said = SAID.lock().unwrap_or_else(PoisonError::into_inner);
     if said.get_or_insert_default().insert(what) {
         let note = serde_json::json!({
             "kind": "assumption",
-            "assumption": "library_scratch",
-            "text": format!("{what} is an estimate: {text}"),
+            "assumption": assumption,
+            "text": text,
             "where": null,
         });
         session.note(&note.to_string());

@@ -67,7 +67,7 @@ impl Operand {
         )
     }
 
-    fn bytes(self) -> u64 {
+    pub(super) fn bytes(self) -> u64 {
         self.elements.saturating_mul(self.element)
     }
 }

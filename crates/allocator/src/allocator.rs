@@ -4,7 +4,6 @@
 //! requests depend on, so nothing here may be skipped when its result is not needed.
 
 use oomproof_units::{Bytes, DeviceAddress};
-use rustc_hash::FxHashMap;
 
 use crate::block::{Block, BlockId, Blocks, ExpandableId};
 use crate::driver::{Driver, SegmentRequest};
@@ -19,7 +18,7 @@ use crate::release::{Release, TieBreak};
 use crate::settings::Settings;
 use crate::sizes;
 use crate::slot_order::SlotOrdered;
-use crate::statistics::{Half, Statistics};
+use crate::statistics::{ByPool, Half, Statistics};
 use crate::stream::{Stream, Streams};
 use crate::trace::{Action, NoTrace, TraceEntry, TraceSink};
 use crate::unmapped::Unmapped;
@@ -112,8 +111,6 @@ pub struct Allocator<D, S = NoTrace> {
     pub(crate) events: Events,
     pub(crate) expandables: Vec<Option<Expandable>>,
     pub(crate) statistics: Statistics,
-    /// `reserved_bytes` of each private pool.
-    pub(crate) reserved_by_pool: FxHashMap<PoolId, crate::statistics::Level>,
     pub(crate) limit: Option<u64>,
     pub(crate) reserved: u64,
     next_number: i32,
@@ -190,7 +187,6 @@ impl<D: Driver, S: TraceSink> Allocator<D, S> {
             events: Events::default(),
             expandables: Vec::new(),
             statistics,
-            reserved_by_pool: FxHashMap::default(),
             limit: None,
             reserved: 0,
             next_number: 0,
@@ -289,6 +285,10 @@ impl<D: Driver, S: TraceSink> Allocator<D, S> {
             allocated: figure(self.statistics.allocated_bytes.all.current),
             reserved: figure(self.statistics.reserved_bytes.all.current),
             free_in_private_pools: self.free_in_private_pools(),
+            expandable_segments: self
+                .settings
+                .expandable_segments
+                .then(|| Bytes::new(self.asked_reserve())),
         }
     }
 
@@ -571,9 +571,8 @@ impl<D: Driver, S: TraceSink> Allocator<D, S> {
         let bytes = size.cast_signed();
         self.statistics.reserved_bytes.increase(half.half(), bytes);
         self.statistics.num_device_alloc += 1;
-        if half.pool().is_private() {
-            let id = self.pools[half.pool().0 as usize].id;
-            self.reserved_by_pool.entry(id).or_default().increase(bytes);
+        if let Some(by) = self.reserved_by_private_pool(half.pool()) {
+            by.increase(half.half(), bytes);
         }
     }
 
@@ -583,10 +582,24 @@ impl<D: Driver, S: TraceSink> Allocator<D, S> {
         let bytes = size.cast_signed();
         self.statistics.reserved_bytes.decrease(half.half(), bytes);
         self.statistics.num_device_free += 1;
-        if half.pool().is_private() {
-            let id = self.pools[half.pool().0 as usize].id;
-            self.reserved_by_pool.entry(id).or_default().decrease(bytes);
+        if let Some(by) = self.reserved_by_private_pool(half.pool()) {
+            by.decrease(half.half(), bytes);
         }
+    }
+
+    fn reserved_by_private_pool(&mut self, pool: PoolIndex) -> Option<&mut ByPool> {
+        if !pool.is_private() {
+            return None;
+        }
+        let id = self.pools[pool.0 as usize].id;
+        let list = &mut self.statistics.reserved_bytes_by_private_pools;
+        let at = list
+            .binary_search_by_key(&id, |(id, _)| *id)
+            .unwrap_or_else(|at| {
+                list.insert(at, (id, ByPool::default()));
+                at
+            });
+        list.get_mut(at).map(|(_, by)| by)
     }
 
     #[inline]
@@ -633,39 +646,18 @@ impl<D: Driver, S: TraceSink> Allocator<D, S> {
     }
 
     /// What `torch.cuda.memory_stats()` says.
-    pub fn statistics(&self) -> Statistics {
-        let mut statistics = self.statistics.clone();
-        statistics.reserved_bytes_by_private_pools = self.private_pool_levels();
-        statistics
+    pub fn statistics(&self) -> &Statistics {
+        &self.statistics
     }
 
     /// `torch.cuda.reset_peak_memory_stats()`.
     pub fn reset_peaks(&mut self) {
         self.statistics.reset_peaks();
-        for level in self.reserved_levels_mut() {
-            level.peak = level.current;
-        }
     }
 
     /// `torch.cuda.reset_accumulated_memory_stats()`.
     pub fn reset_accumulated(&mut self) {
         self.statistics.reset_accumulated();
-        for level in self.reserved_levels_mut() {
-            level.allocated = 0;
-            level.freed = 0;
-        }
-    }
-
-    #[expect(
-        clippy::iter_over_hash_type,
-        reason = "each level is changed for itself"
-    )]
-    fn reserved_levels_mut(&mut self) -> Vec<&mut crate::statistics::Level> {
-        let mut levels = Vec::new();
-        for level in self.reserved_by_pool.values_mut() {
-            levels.push(level);
-        }
-        levels
     }
 
     /// The rules that hold.

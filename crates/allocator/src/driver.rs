@@ -76,4 +76,9 @@ pub trait Driver {
 
     /// How much is free.
     fn memory_info(&self) -> MemoryInfo;
+
+    /// Puts blocks that were freed while a pool was filled into the order in which they are settled. Asked since 2.9,
+    /// where PyTorch walks a map of heap addresses that no rule foretells: a replay knows the order from its recording.
+    /// By default it is that of the frees, as it was before.
+    fn order_deferred(&mut self, _blocks: &mut [DeviceAddress]) {}
 }

@@ -179,7 +179,11 @@ impl<D: Driver, S: TraceSink> Allocator<D, S> {
 
     /// What was freed while a pool was filled is freed as if now.
     fn settle_deferred(&mut self) {
-        for id in std::mem::take(&mut self.events.deferred) {
+        let mut deferred = std::mem::take(&mut self.events.deferred);
+        if deferred.len() > 1 && self.release.settles_in_any_order() {
+            deferred = self.in_the_order_of_the_driver(&deferred);
+        }
+        for id in deferred {
             let recorded = self.events.users_of_fillings.remove(&id);
             if self.release.forgets_streams_of_captures()
                 && let Some(users) = self.events.users.get_mut(&id)
@@ -193,6 +197,27 @@ impl<D: Driver, S: TraceSink> Allocator<D, S> {
                 self.finish_free(id);
             }
         }
+    }
+
+    fn in_the_order_of_the_driver(&mut self, deferred: &[BlockId]) -> Vec<BlockId> {
+        let by_address: BTreeMap<DeviceAddress, BlockId> = deferred
+            .iter()
+            .map(|id| (DeviceAddress::new(self.blocks[*id].address), *id))
+            .collect();
+        let mut addresses: Vec<DeviceAddress> = deferred
+            .iter()
+            .map(|id| DeviceAddress::new(self.blocks[*id].address))
+            .collect();
+        self.driver.order_deferred(&mut addresses);
+        let ordered: BTreeMap<DeviceAddress, usize> = addresses
+            .into_iter()
+            .enumerate()
+            .map(|(at, address)| (address, at))
+            .collect();
+        // A driver that repeats one address or names another cannot make blocks vanish.
+        let mut sorted: Vec<(DeviceAddress, BlockId)> = by_address.into_iter().collect();
+        sorted.sort_by_key(|(address, _)| ordered.get(address).copied());
+        sorted.into_iter().map(|(_, id)| id).collect()
     }
 
     /// A block that was waiting when the state was taken from a snapshot is free now: the trace says so.

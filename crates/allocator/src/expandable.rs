@@ -77,7 +77,7 @@ impl<D: Driver, S: TraceSink> Allocator<D, S> {
     fn new_expandable(&mut self, wanted: &Wanted) -> Option<BlockId> {
         let page = self.page_size(wanted.half);
         let size = self.reserve_size(page);
-        if size < wanted.size {
+        if size < wanted.size && self.release.looks_before_reserving() {
             return None;
         }
         let address = self.driver.reserve(SegmentRequest {
@@ -120,14 +120,18 @@ impl<D: Driver, S: TraceSink> Allocator<D, S> {
 
     /// How much address space a new segment takes.
     pub(crate) fn reserve_size(&self, page: u64) -> u64 {
+        self.asked_reserve().div_ceil(page).saturating_mul(page)
+    }
+
+    /// The same before it becomes whole pages.
+    pub(crate) fn asked_reserve(&self) -> u64 {
         let total = self.driver.memory_info().total;
         let whole = total.get().saturating_add(total.get() / 8);
-        let asked = match self.settings.expandable_segments_reserve {
+        match self.settings.expandable_segments_reserve {
             Reserve::Whole => whole,
             Reserve::Fraction(fraction) => share(fraction, total).min(whole),
             Reserve::Bytes(bytes) => bytes.get().min(whole),
-        };
-        asked.div_ceil(page).saturating_mul(page)
+        }
     }
 
     pub(crate) fn add_expandable(&mut self, expandable: Expandable) -> ExpandableId {
@@ -183,6 +187,7 @@ impl<D: Driver, S: TraceSink> Allocator<D, S> {
             let rest = self.add_block(Block {
                 address: block.address + mapped,
                 size: block.size - mapped,
+                requested: 0,
                 prev: id,
                 next: block.next,
                 ..block
@@ -252,6 +257,7 @@ impl<D: Driver, S: TraceSink> Allocator<D, S> {
         if before > 0 {
             let left = self.add_block(Block {
                 size: before,
+                requested: 0,
                 next: id,
                 ..block
             });
@@ -266,6 +272,7 @@ impl<D: Driver, S: TraceSink> Allocator<D, S> {
             let right = self.add_block(Block {
                 address: address + size,
                 size: behind,
+                requested: 0,
                 prev: id,
                 ..block
             });

@@ -30,6 +30,8 @@ pub struct OutOfMemory {
     pub reserved: Bytes,
     /// Free memory of private pools, which the message calls allocated.
     pub free_in_private_pools: Bytes,
+    /// How much address space an expandable segment would have, when these are on.
+    pub expandable_segments: Option<Bytes>,
 }
 
 /// What the message says of the processes on the device, from NVML; empty where there is none.
@@ -66,7 +68,7 @@ impl OutOfMemory {
             self.total, self.free
         );
         if let Some(limit) = self.limit
-            && minor >= 4
+            && minor >= 5
         {
             let _ = write!(text, "{limit} allowed; ");
         }
@@ -84,8 +86,26 @@ impl OutOfMemory {
             text,
             "and {unallocated} is reserved by PyTorch but unallocated."
         );
-        text.push_str(advice(minor));
+        text.push_str(&self.advice(minor));
         text
+    }
+
+    fn advice(&self, minor: u16) -> String {
+        match self.expandable_segments {
+            Some(reserve)
+                if minor >= 15 && self.rounded > reserve && self.rounded <= self.total =>
+            {
+                format!(
+                    " This allocation exceeds the expandable-segment reserve of {reserve} for this stream, and a single \
+                 allocation cannot span expandable segments. Raise PYTORCH_CUDA_ALLOC_CONF \
+                 expandable_segments_reserve or expandable_segments_reserve_by_class (or unset it) so that a segment \
+                 is at least {}.",
+                    self.rounded
+                )
+            }
+            Some(_) if minor >= 15 => ADVICE_ON_ADDRESS_SPACE.to_owned(),
+            _ => advice(minor).to_owned(),
+        }
     }
 
     fn oldest_message(&self) -> String {
@@ -109,6 +129,11 @@ fn oldest_bug(tried: Bytes, device: u8) -> String {
     }
     text
 }
+
+const ADVICE_ON_ADDRESS_SPACE: &str = " expandable_segments is enabled. If instead the process is running out of \
+    virtual address space (VSZ), expandable segments may be over-reserving VA (each segment reserves ~9/8 of device \
+    memory, times the number of streams); reduce it via PYTORCH_CUDA_ALLOC_CONF expandable_segments_reserve / \
+    expandable_segments_reserve_by_class.";
 
 fn advice(minor: u16) -> &'static str {
     match minor {
@@ -143,7 +168,7 @@ pub enum AllocateError {
     /// `throw_on_cudamalloc_oom` forbade to ask the device.
     #[error(
         "Allocation was preemptively rejected because it would exceed per_process_memory_fraction limit. Requested \
-         size: {}", .0.get()
+         size: {}", .0
     )]
     Rejected(Bytes),
     /// The request is absurd, in most cases a negative number.
@@ -165,6 +190,11 @@ pub enum InternalError {
     /// From 2.1 to 2.4 `max_split_size_mb` and `expandable_segments` do not go together.
     #[error("PyTorch 2.1 to 2.4 fail an assertion when a large expandable block is to be released")]
     ExpandableReleased,
+    /// `max_split_size_mb` was set while blocks were in use.
+    #[error(
+        "PyTorch gives CUDA the address of a part of a segment when `max_split_size_mb` is set late"
+    )]
+    SplitBlockReleased,
     /// More pages of a pool were given back than PyTorch counted when it took them.
     #[error(
         "PyTorch fails an assertion when it unmaps more often from private pool {0} than it mapped"

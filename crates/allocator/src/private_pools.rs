@@ -7,7 +7,6 @@ use crate::block::BlockId;
 use crate::driver::Driver;
 use crate::out_of_memory::UseError;
 use crate::pool::{Accepts, Filling, HalfIndex, PoolId, PoolIndex, PoolOptions};
-use crate::statistics::Level;
 use crate::trace::TraceSink;
 
 /// The pools that are filled at present, in the order in which that began.
@@ -49,7 +48,6 @@ impl<D: Driver, S: TraceSink> Allocator<D, S> {
     pub(crate) fn new_pool(&mut self, id: PoolId, options: PoolOptions) -> PoolIndex {
         let pool = self.add_pool(id, options);
         self.pool_ids.entry(id.hash(), id, || pool);
-        self.reserved_by_pool.entry(id).or_default();
         pool
     }
 
@@ -152,19 +150,5 @@ impl<D: Driver, S: TraceSink> Allocator<D, S> {
             .flat_map(|half| self.halves[half as usize].free.keys())
             .map(|key| Bytes::new(key.size))
             .sum()
-    }
-
-    pub(crate) fn forget_reserved(&mut self, id: PoolId) {
-        self.reserved_by_pool.remove(&id);
-    }
-
-    pub(crate) fn private_pool_levels(&self) -> Vec<(PoolId, Level)> {
-        let mut levels: Vec<(PoolId, Level)> = self
-            .reserved_by_pool
-            .iter()
-            .map(|(id, level)| (*id, *level))
-            .collect();
-        levels.sort_by_key(|(id, _)| *id);
-        levels
     }
 }

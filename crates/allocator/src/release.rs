@@ -87,6 +87,11 @@ impl Release {
         self.since(5)
     }
 
+    /// Blocks that were freed while a pool was filled are settled in an order that is not known.
+    pub(crate) fn settles_in_any_order(self) -> bool {
+        self.since(9)
+    }
+
     /// `empty_cache` works while a pool is filled; before, it failed an assertion.
     pub(crate) fn empties_cache_during_pool(self) -> bool {
         self.since(8)
@@ -124,6 +129,12 @@ impl Release {
 
     pub(crate) fn reports_private_pools(self) -> bool {
         self.since(13)
+    }
+
+    /// A block larger than an expandable segment is refused at once; before, a segment was made for it that could not
+    /// hold it either.
+    pub(crate) fn looks_before_reserving(self) -> bool {
+        self.since(15)
     }
 
     /// Whether an option of the settings string exists.

@@ -62,28 +62,49 @@ impl<D: Driver, S: TraceSink> Allocator<D, S> {
         }
         let least = wanted.size.max(max_split);
         let free = &self.halves[wanted.half.0 as usize].free;
-        if let Some(key) = free.at_least(wanted.handle, least) {
-            let is_expandable = self.blocks[key.block].is_expandable();
-            if !is_expandable {
-                self.release_segment(key.block);
-                return Ok(true);
-            }
-            if !self.release.oversize_release_skips_expandable() {
-                return Err(InternalError::ExpandableReleased);
-            }
+        if let Some(key) = free.at_least(wanted.handle, least)
+            && !self.is_passed_over(key.block)?
+        {
+            self.release_whole(key.block)?;
+            return Ok(true);
         }
+        let free = &self.halves[wanted.half.0 as usize].free;
         let mut released = 0_u64;
         let bound = free.at_least(wanted.handle, least);
         for key in free.downwards_below(wanted.handle, bound.map_or(u64::MAX, |key| key.size)) {
             if released >= least || key.size < max_split {
                 break;
             }
-            if !self.blocks[key.block].is_expandable() {
+            if !self.is_passed_over(key.block)? {
                 released = released.saturating_add(key.size);
-                self.release_segment(key.block);
+                self.release_whole(key.block)?;
             }
         }
         Ok(released >= least)
+    }
+
+    /// Whether a block is expandable, which some releases do not expect.
+    fn is_passed_over(&self, id: BlockId) -> Result<bool, InternalError> {
+        let is_expandable = self.blocks[id].is_expandable();
+        if is_expandable && !self.release.oversize_release_skips_expandable() {
+            return Err(InternalError::ExpandableReleased);
+        }
+        Ok(is_expandable)
+    }
+
+    /// Releases a large block, which is a segment of its own unless `max_split_size` was set while it was in use.
+    /// PyTorch does not look, and CUDA refuses the address.
+    fn release_whole(&mut self, id: BlockId) -> Result<(), InternalError> {
+        let block = self.blocks[id];
+        if !block.is_split() {
+            self.release_segment(id);
+            return Ok(());
+        }
+        let handle = self.handle_of(id);
+        let pool = block.half.pool();
+        self.statistics.num_device_free += 1;
+        self.trace(Action::SegmentFree, pool, block.address, block.size, handle);
+        Err(InternalError::SplitBlockReleased)
     }
 
     /// Everything that is wholly free, of the default pool and of private ones that nobody uses any more.
@@ -123,7 +144,6 @@ impl<D: Driver, S: TraceSink> Allocator<D, S> {
             if self.pools[pool.0 as usize].device_allocations == 0 {
                 self.freeable.remove_at(slot);
                 self.pool_ids.remove(id.hash(), &id);
-                self.forget_reserved(id);
                 at = slot;
             }
         }

@@ -33,11 +33,11 @@ impl Level {
         self.freed += amount;
     }
 
-    fn reset_peak(&mut self) {
+    pub(crate) fn reset_peak(&mut self) {
         self.peak = self.current;
     }
 
-    fn reset_accumulated(&mut self) {
+    pub(crate) fn reset_accumulated(&mut self) {
         self.allocated = 0;
         self.freed = 0;
     }
@@ -93,6 +93,18 @@ impl ByPool {
         self.half(half).decrease(amount);
     }
 
+    pub(crate) fn levels_mut(&mut self) -> [&mut Level; 3] {
+        [&mut self.all, &mut self.small_pool, &mut self.large_pool]
+    }
+
+    fn values(&self) -> [(&'static str, Level); 3] {
+        [
+            ("all", self.all),
+            ("large_pool", self.large_pool),
+            ("small_pool", self.small_pool),
+        ]
+    }
+
     /// One net change, up or down.
     pub(crate) fn change(&mut self, half: Half, amount: i64) {
         if amount > 0 {
@@ -142,8 +154,8 @@ pub struct Statistics {
     pub num_oom_rejections: i64,
     /// `max_split_size` when the allocator was made; -1 is no limit.
     pub max_split_size: i64,
-    /// `reserved_bytes` of each private pool that is in use, by its id.
-    pub reserved_bytes_by_private_pools: Vec<(PoolId, Level)>,
+    /// `reserved_bytes` of each private pool that took memory, by its id.
+    pub reserved_bytes_by_private_pools: Vec<(PoolId, ByPool)>,
 }
 
 impl Statistics {
@@ -189,12 +201,12 @@ impl Statistics {
             requested_bytes,
         ]
         .into_iter()
-        .flat_map(|by| [&mut by.all, &mut by.small_pool, &mut by.large_pool])
+        .flat_map(ByPool::levels_mut)
         .chain([oversize_allocations, oversize_segments])
         .chain(
             reserved_bytes_by_private_pools
                 .iter_mut()
-                .map(|(_, level)| level),
+                .flat_map(|(_, by)| by.levels_mut()),
         )
     }
 
@@ -215,13 +227,19 @@ impl Statistics {
     /// The keys and values of `torch.cuda.memory_stats()` of a release, sorted by key.
     pub fn flat(&self, release: Release) -> Vec<(String, i64)> {
         let mut flat = Vec::new();
-        for (name, by) in self.arrays() {
-            let parts = [
-                ("all", by.all),
-                ("large_pool", by.large_pool),
-                ("small_pool", by.small_pool),
-            ];
-            for (part, level) in parts {
+        let mut arrays: Vec<(String, &ByPool)> =
+            self.arrays().map(|(name, by)| (name.to_owned(), by)).into();
+        if release.reports_private_pools() {
+            arrays.extend(self.reserved_bytes_by_private_pools.iter().map(|(id, by)| {
+                let PoolId(first, second) = id;
+                (
+                    format!("reserved_bytes_by_private_pools.{first}_{second}"),
+                    by,
+                )
+            }));
+        }
+        for (name, by) in arrays {
+            for (part, level) in by.values() {
                 flat.extend(
                     level
                         .values()
@@ -260,15 +278,6 @@ impl Statistics {
                 .into_iter()
                 .map(|(key, value)| (key.to_owned(), value)),
         );
-        if release.reports_private_pools() {
-            for (id, level) in &self.reserved_bytes_by_private_pools {
-                flat.extend(level.values().map(|(key, value)| {
-                    let PoolId(first, second) = id;
-                    let name = format!("reserved_bytes_by_private_pools.{first}_{second}");
-                    (format!("{name}.all.{key}"), value)
-                }));
-            }
-        }
         flat.sort();
         flat
     }

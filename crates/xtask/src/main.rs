@@ -11,6 +11,7 @@
     reason = "a task runner talks to the person who started it"
 )]
 
+mod allocator;
 mod architecture;
 mod bench;
 mod build;
@@ -46,6 +47,8 @@ enum Verb {
     Demo(DemoArguments),
     /// Check everything: format, lints, Rust, Python, generated files, README.
     Test(TestArguments),
+    /// Run random programs on PyTorch's allocator and on the crate that models it.
+    Allocator(allocator::AllocatorArguments),
     /// List the benches in bench/, or run one.
     Bench(bench::BenchArguments),
     /// Add to the stand-ins' tables what NVIDIA's packages in an environment declare.
@@ -105,6 +108,7 @@ fn dispatch(verb: Verb) -> Result<()> {
             };
             steps::run(&repository, suite::STEPS, &arguments.only, on_failure)
         }
+        Verb::Allocator(arguments) => allocator::run(&repository, &arguments),
         Verb::Bench(arguments) => bench::run(&repository, &arguments),
         Verb::Generate(arguments) => {
             let python = match arguments.python {

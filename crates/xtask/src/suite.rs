@@ -4,7 +4,7 @@ use anyhow::{Result, ensure};
 
 use crate::repository::Repository;
 use crate::steps::Step;
-use crate::{architecture, build, environments, generate, readme, spawn};
+use crate::{allocator, architecture, build, environments, generate, readme, spawn};
 
 /// The steps of the suite.
 pub(crate) const STEPS: &[Step] = &[
@@ -57,6 +57,11 @@ pub(crate) const STEPS: &[Step] = &[
         name: "python",
         says: "the agent and whole runs, in the light environment",
         action: python_tests,
+    },
+    Step {
+        name: "allocator",
+        says: "random programs get the same from PyTorch's allocator and from the crate that models it",
+        action: allocator_programs,
     },
     Step {
         name: "wheel",
@@ -133,6 +138,13 @@ fn python_tests(repository: &Repository) -> Result<Vec<String>> {
         .env("OOMPROOF_BIN", program)
         .env("OOMPROOF_TEST_PYTHON", &python);
     spawn::run_keeping(&mut command, is_pytest_summary)
+}
+
+fn allocator_programs(repository: &Repository) -> Result<Vec<String>> {
+    let python = environments::torch(repository)?;
+    let program = build::release(repository)?;
+    // Four of each kind; `cargo xtask allocator` runs thousands.
+    allocator::check(repository, &program, &python, 44)
 }
 
 fn wheel(repository: &Repository) -> Result<Vec<String>> {

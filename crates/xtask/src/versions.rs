@@ -1,7 +1,7 @@
 //! `cargo xtask versions`: every supported release of torch, tried for real. Takes an hour and 20 GB.
 //!
 //! For each release an environment is made, what its torch links is checked against the stand-ins' tables, and the
-//! programs of `tests/python/same`, the operations of `tests/python/values` and the example run on it. CI does this for
+//! programs of `tests/python/same`, random programs of the allocator, the operations of `tests/python/values` and the example run on it. CI does this for
 //! one release only.
 
 use std::path::{Path, PathBuf};
@@ -10,13 +10,16 @@ use anyhow::{Result, bail};
 use clap::Args;
 
 use crate::repository::Repository;
-use crate::{build, environments, generate, spawn};
+use crate::{allocator, build, environments, generate, spawn};
 
 /// The wheels that the command line knows as tried, one for each minor version.
 const RELEASES: &[&str] = &[
     "2.4.1", "2.5.1", "2.6.0", "2.7.1", "2.8.0", "2.9.1", "2.10.0", "2.11.0", "2.12.1", "2.13.0",
     "2.14.1", "2.15.0",
 ];
+
+/// How many random programs each release's allocator runs.
+const PROGRAMS: u64 = 500;
 
 /// Arguments of `cargo xtask versions`.
 #[derive(Args)]
@@ -77,6 +80,9 @@ impl Try<'_> {
         let site_packages = environments::site_packages(self.repository, &python)?;
         generate::run(generate::Mode::Check { site_packages })?;
         self.python_tests(&python)?;
+        for line in allocator::check(self.repository, self.program, &python, PROGRAMS)? {
+            println!("{line}");
+        }
         self.example(&python)
     }
 

@@ -240,6 +240,11 @@ impl Settings {
         }
     }
 
+    /// The size of the block that a request of `requested` bytes is rounded up to.
+    pub fn block_size(&self, requested: Bytes, release: Release) -> Bytes {
+        Bytes::new(crate::sizes::rounded(requested.get(), self, release))
+    }
+
     /// [`Settings::max_non_split_rounding`], or the size of large segments when the text set that.
     pub(crate) fn non_split_rounding(&self) -> u64 {
         if self.has_large_segment_size {

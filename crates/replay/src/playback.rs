@@ -45,8 +45,12 @@ impl Playback {
     /// The entries of the next step.
     pub(crate) fn begin_step(&mut self, entries: &[Event]) {
         self.expected.clear();
-        self.expected
-            .extend(entries.iter().rev().filter(|entry| entry.action.is_of_driver()));
+        self.expected.extend(
+            entries
+                .iter()
+                .rev()
+                .filter(|entry| entry.action.is_of_driver()),
+        );
         let failure = entries
             .iter()
             .find(|entry| entry.action == Action::OutOfMemory);
@@ -103,12 +107,11 @@ impl Driver for Playback {
         self.strike(Action::SegmentFree, address.get());
     }
 
+    /// Address space is reserved before its first page is mapped, maybe after memory was given back, and only the pages
+    /// are in a trace.
     fn reserve(&mut self, request: SegmentRequest) -> Option<DeviceAddress> {
-        let next = self
-            .expected
-            .last()
-            .filter(|next| next.action == Action::SegmentMap);
-        match next {
+        let mut next = self.expected.iter().rev();
+        match next.find(|entry| entry.action == Action::SegmentMap) {
             Some(next) => Some(DeviceAddress::new(next.address)),
             None => Some(self.invent(request.size.get())),
         }

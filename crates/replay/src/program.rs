@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+use oomproof_allocator::Settings;
 use oomproof_units::Bytes;
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -12,6 +13,11 @@ use crate::event::{Action, DEFAULT_POOL, Event, PoolId, Stack};
 use crate::lifetimes::Lifetime;
 use crate::start::{BlockState, Segment};
 use crate::undecided::{Question, Undecided};
+
+/// Requests up to this size are served from segments of the size below, and larger ones from larger segments.
+const SMALL_SIZE: u64 = 1 << 20;
+const SMALL_SEGMENT: u64 = 2 << 20;
+const LARGE_PAGE: u64 = 20 << 20;
 
 /// The number of a block of the program, in the order of allocation; those in use at the start come first.
 pub(crate) type Tensor = u32;
@@ -37,10 +43,14 @@ pub(crate) enum Step {
         until: FreeUntil,
     },
     /// The other streams are done with a block, as the next request will notice.
-    Ready { tensor: Tensor },
+    Ready {
+        tensor: Tensor,
+    },
     EmptyCache,
     /// Nothing holds a private pool any more.
-    ReleasePool { pool: PoolId },
+    ReleasePool {
+        pool: PoolId,
+    },
 }
 
 /// When a block that the program gave back is free.
@@ -48,7 +58,9 @@ pub(crate) enum Step {
 pub(crate) enum FreeUntil {
     Now,
     /// When other streams are done with it. Blocks of one queue become ready in the order in which they were freed.
-    Ready { queue: u32 },
+    Ready {
+        queue: u32,
+    },
 }
 
 /// The requests of one device.
@@ -67,9 +79,9 @@ pub(crate) struct Program {
 }
 
 impl Program {
-    /// Cuts `events` into steps; `start` and `end` are the layouts before and behind them.
-    pub(crate) fn new(start: &[Segment], events: &[Event], end: &[Segment]) -> Self {
-        let mut reading = Reading::new(start, events, end);
+    /// Cuts the entries of `traced` into steps.
+    pub(crate) fn new(traced: &Traced<'_>) -> Self {
+        let mut reading = Reading::new(traced);
         reading.read();
         let Reading {
             mut program,
@@ -105,9 +117,34 @@ impl Program {
 
     /// The entries of a step.
     pub(crate) fn entries_of(&self, step_idx: usize) -> std::ops::Range<usize> {
-        let from = step_idx.checked_sub(1).map_or(0, |before| self.ends[before]);
+        let from = step_idx
+            .checked_sub(1)
+            .map_or(0, |before| self.ends[before]);
         from as usize..self.ends[step_idx] as usize
     }
+}
+
+/// What a program is read from.
+#[derive(Clone, Copy)]
+pub(crate) struct Traced<'a> {
+    /// The layout before the first entry.
+    pub(crate) start: &'a [Segment],
+    pub(crate) events: &'a [Event],
+    /// The layout behind the last entry.
+    pub(crate) end: &'a [Segment],
+    /// What was in force.
+    pub(crate) settings: &'a Settings,
+    /// What the device had for PyTorch, when the user says so.
+    pub(crate) available: Option<Bytes>,
+}
+
+/// Who gave memory back to the device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Who {
+    Program,
+    Allocator,
+    /// Taken as the allocator.
+    Unsure,
 }
 
 #[derive(Clone, Copy)]
@@ -118,19 +155,30 @@ struct Live {
 
 struct Reading<'a> {
     events: &'a [Event],
+    settings: &'a Settings,
     program: Program,
     undecided: Undecided,
     live: FxHashMap<u64, Live>,
     /// Segments of private pools in the snapshot: start to end, pool, and the entry from which on they are so.
     private: BTreeMap<u64, (u64, PoolId, usize)>,
     released: FxHashSet<PoolId>,
+    /// Blocks that became free when the allocator waited for them in the present request.
+    waited_for: Vec<Tensor>,
     has_completions: bool,
     reserved: u64,
-    most_reserved: u64,
+    /// At least so much the device had for PyTorch.
+    available: u64,
 }
 
 impl<'a> Reading<'a> {
-    fn new(start: &[Segment], events: &'a [Event], end: &[Segment]) -> Self {
+    fn new(traced: &Traced<'a>) -> Self {
+        let Traced {
+            start,
+            events,
+            end,
+            settings,
+            available,
+        } = *traced;
         let mut program = Program::default();
         let mut live = FxHashMap::default();
         for block in start.iter().flat_map(|segment| &segment.blocks) {
@@ -151,16 +199,16 @@ impl<'a> Reading<'a> {
         let reserved = start.iter().map(|segment| segment.size).sum();
         Self {
             events,
+            settings,
             program,
             undecided: Undecided::default(),
             live,
             private: private_segments(events, end),
             released: FxHashSet::default(),
-            has_completions: events
-                .iter()
-                .any(|event| event.action == Action::FreeCompleted),
+            waited_for: Vec::new(),
+            has_completions: has_completions(events, end),
             reserved,
-            most_reserved: most_reserved(reserved, events),
+            available: most_reserved(reserved, events).max(available.map_or(0, Bytes::get)),
         }
     }
 
@@ -200,6 +248,10 @@ impl<'a> Reading<'a> {
     fn push(&mut self, step: Step, end: usize) {
         self.program.steps.push(step);
         self.program.ends.push(end as u32);
+        for tensor in std::mem::take(&mut self.waited_for) {
+            self.program.steps.push(Step::Ready { tensor });
+            self.program.ends.push(end as u32);
+        }
     }
 
     /// A step without entries of its own, in front of what comes.
@@ -253,7 +305,7 @@ impl<'a> Reading<'a> {
         let next = self.events.get(event_idx + 1);
         let completes = next.is_some_and(|next| {
             next.action == Action::FreeCompleted && next.address == event.address
-        });
+        }) && !self.was_short_of(event_idx + 1);
         let until = if completes || !self.has_completions {
             FreeUntil::Now
         } else {
@@ -284,10 +336,20 @@ impl<'a> Reading<'a> {
             return;
         };
         self.ends_at(live.tensor, event_idx);
-        if live.is_pending {
+        if live.is_pending && self.is_waited_for(event_idx) {
+            self.waited_for.push(live.tensor);
+        } else if live.is_pending {
             self.push_silent(Step::Ready {
                 tensor: live.tensor,
             });
+            let mut later = self.events[event_idx + 1..].iter();
+            let next = later.find(|event| event.action != Action::Other);
+            let is_noticed = next.is_some_and(|next| next.action != Action::FreeRequested);
+            // The first entry may be the end of a free whose beginning was lost.
+            if !is_noticed && event_idx > 0 {
+                // Noticed by no request: the program emptied the cache, and nothing could be given back.
+                self.push(Step::EmptyCache, event_idx + 1);
+            }
         } else {
             // The entry of the request was left out of the trace.
             let step = Step::Free {
@@ -296,6 +358,36 @@ impl<'a> Reading<'a> {
             };
             self.push(step, event_idx + 1);
         }
+    }
+
+    /// Whether the allocator waited for a block because the device was full, and did not find it free beforehand: then
+    /// the block could not serve the request.
+    fn is_waited_for(&self, event_idx: usize) -> bool {
+        let mut later = (event_idx + 1..).zip(&self.events[event_idx + 1..]);
+        let next =
+            later.find(|(_, event)| !matches!(event.action, Action::FreeCompleted | Action::Other));
+        next.is_some_and(|(idx, next)| {
+            next.action == Action::OutOfMemory
+                || (next.action.gives_back()
+                    && self.who_released(idx, self.run_end(idx)) != Who::Program)
+        })
+    }
+
+    /// Whether the request behind a completed free would have been served by that block and was not: then the allocator
+    /// waited for it, right after it had been given back.
+    fn was_short_of(&self, event_idx: usize) -> bool {
+        let freed = self.events[event_idx];
+        if !self.is_waited_for(event_idx) {
+            return false;
+        }
+        let mut later = self.events[event_idx..].iter();
+        let request =
+            later.find(|event| matches!(event.action, Action::Alloc | Action::OutOfMemory));
+        request.is_some_and(|request| {
+            freed.size >= request.size
+                && freed.stream == request.stream
+                && (freed.size <= SMALL_SIZE) == (request.size <= SMALL_SIZE)
+        })
     }
 
     fn ends_at(&mut self, tensor: Tensor, event_idx: usize) {
@@ -310,22 +402,30 @@ impl<'a> Reading<'a> {
             self.account(event_idx);
             return event_idx + 1;
         }
-        let run = self.events[event_idx..]
-            .iter()
-            .take_while(|other| other.action.gives_back() && other.stack == event.stack)
-            .count();
-        let end = event_idx + run;
-        let is_empty_cache = self.is_empty_cache(event_idx, end);
+        let end = self.run_end(event_idx);
+        let who = self.who_released(event_idx, end);
+        if who == Who::Unsure {
+            self.undecided.ask(Question::WhoReleased);
+        }
         if let Some(pool) = self.released_pool(event_idx, end) {
             self.push_silent(Step::ReleasePool { pool });
         }
         for idx in event_idx..end {
             self.account(idx);
         }
-        if is_empty_cache {
+        if who == Who::Program {
             self.push(Step::EmptyCache, end);
         }
         end
+    }
+
+    /// Behind the last of the entries that give memory back together with this one.
+    fn run_end(&self, event_idx: usize) -> usize {
+        let stack = self.events[event_idx].stack;
+        let run = self.events[event_idx..]
+            .iter()
+            .take_while(|other| other.action.gives_back() && other.stack == stack);
+        event_idx + run.count()
     }
 
     /// A private pool that gives memory back here for the first time: nothing holds it any more.
@@ -344,39 +444,66 @@ impl<'a> Reading<'a> {
         }
     }
 
-    /// Whether the program called `empty_cache`, and not the allocator gave memory back for want of it.
-    fn is_empty_cache(&mut self, from: usize, to: usize) -> bool {
+    /// Whether the program called `empty_cache`, or the allocator gave memory back for want of it.
+    fn who_released(&self, from: usize, to: usize) -> Who {
         let event = self.events[from];
         if matches!(event.stack, Stack::EmptyCache(_)) {
-            return true;
+            return Who::Program;
         }
         let later = &self.events[to..];
         let request = later.iter().find(|event| {
             !event.action.is_of_driver()
                 && !matches!(event.action, Action::FreeCompleted | Action::Other)
         });
-        let Some(request) = request
-            .filter(|request| matches!(request.action, Action::Alloc | Action::OutOfMemory))
+        let Some(request) =
+            request.filter(|request| matches!(request.action, Action::Alloc | Action::OutOfMemory))
         else {
-            return true;
+            return Who::Program;
         };
         match (event.stack, request.stack) {
-            (Stack::Other(ours), Stack::Other(theirs)) => return ours != theirs,
-            (Stack::Other(_), Stack::None) => return true,
+            (Stack::Other(ours), Stack::Other(theirs)) => {
+                return if ours == theirs {
+                    Who::Allocator
+                } else {
+                    Who::Program
+                };
+            }
+            (Stack::Other(_), Stack::None) => return Who::Program,
             _ => {}
         }
-        // Without a stack: the allocator gives memory back only when the device has none left.
+        // Without a stack: the allocator gives memory back only when what is cached does not serve the request and the
+        // device has none left.
+        let max_split = self.settings.max_split_size.map_or(u64::MAX, Bytes::get);
+        let most = if request.size < max_split {
+            max_split
+        } else {
+            request.size + self.settings.max_non_split_rounding.get()
+        };
+        let serves = |released: &Event| {
+            (request.size..most).contains(&released.size)
+                && released.stream == request.stream
+                && is_of_small_pool(released) == (request.size <= SMALL_SIZE)
+        };
+        let run = &self.events[from..to];
+        if run.iter().any(serves) {
+            return Who::Program;
+        }
+        // What is too large to be split goes first when memory is short, and by its size when the cache is emptied.
+        let key = request.size.max(max_split);
+        let oversize = |released: &Event| released.stream == request.stream && released.size >= key;
+        if event.size < max_split && run.iter().any(oversize) {
+            return Who::Program;
+        }
         let needed = later
             .iter()
             .take_while(|event| event.action.is_of_driver())
             .find(|event| !event.action.gives_back())
             .map_or(0, |event| event.size);
-        let fits = self.reserved + needed <= self.most_reserved;
+        let fits = self.reserved + needed <= self.available;
         if fits && request.action == Action::Alloc {
-            return true;
+            return Who::Program;
         }
-        self.undecided.ask(Question::WhoReleased);
-        false
+        Who::Unsure
     }
 
     fn pool_of(&mut self, event_idx: usize) -> PoolId {
@@ -397,6 +524,22 @@ impl<'a> Reading<'a> {
             }
             _ => DEFAULT_POOL,
         }
+    }
+}
+
+/// Whether completed frees are recorded: a program can leave kinds of entries out.
+fn has_completions(events: &[Event], end: &[Segment]) -> bool {
+    let mut blocks = end.iter().flat_map(|segment| &segment.blocks);
+    let is_completion = |event: &Event| event.action == Action::FreeCompleted;
+    events.iter().any(is_completion) || blocks.any(|block| block.state == BlockState::Pending)
+}
+
+/// Whether memory that was given back had been of the small pool.
+fn is_of_small_pool(released: &Event) -> bool {
+    if released.action == Action::SegmentUnmap {
+        !released.size.is_multiple_of(LARGE_PAGE)
+    } else {
+        released.size == SMALL_SEGMENT
     }
 }
 

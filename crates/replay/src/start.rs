@@ -14,6 +14,10 @@ use crate::undecided::{Question, Undecided};
 const MIB: u64 = 1 << 20;
 /// Segments of the small pool have this size, and only they.
 const SMALL_SEGMENT: u64 = 2 * MIB;
+/// Size of the pages of expandable segments of the large pool; those of the small one have 2 MiB.
+const LARGE_PAGE: u64 = 20 * MIB;
+/// Address space of an expandable segment whose size is not known: a multiple of both pages that never ends.
+const EXPANDABLE_RESERVE: u64 = 50_000 * LARGE_PAGE;
 
 /// A segment, or of an expandable segment a range of mapped pages.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,6 +28,8 @@ pub(crate) struct Segment {
     pub(crate) pool: PoolId,
     pub(crate) is_small: bool,
     pub(crate) is_expandable: bool,
+    /// Start and size of the address space of an expandable segment, where entries show that it begins before the pages.
+    pub(crate) space: Option<(u64, u64)>,
     /// Without gaps, in the order of addresses.
     pub(crate) blocks: Vec<Block>,
 }
@@ -55,20 +61,20 @@ struct Live {
     stream: u64,
 }
 
-/// The bytes that a request takes when nothing is known of the settings: multiples of 512.
-fn rounded(requested: u64) -> u64 {
-    requested.max(1).next_multiple_of(512)
-}
-
 /// Undoes `events` from `end`; the segments come in the order of addresses.
 ///
-/// `end` is empty when the input does not show it.
-pub(crate) fn undo(end: &[Segment], events: &[Event], undecided: &mut Undecided) -> Vec<Segment> {
+/// `end` is empty when the input does not show it. `block_size` is how large the block for a request is.
+pub(crate) fn undo(
+    end: &[Segment],
+    events: &[Event],
+    block_size: &dyn Fn(u64) -> u64,
+    undecided: &mut Undecided,
+) -> Vec<Segment> {
     let mut undoing = Undoing::new(end);
     for event in events.iter().rev() {
         undoing.undo(event, undecided);
     }
-    let start = undoing.finish(events, undecided);
+    let start = undoing.finish(events, block_size, undecided);
     if !start.is_empty() {
         undecided.ask(Question::StartInferred);
     }
@@ -147,6 +153,7 @@ impl Undoing {
                     pool: event.pool.unwrap_or_default(),
                     is_small: event.size == SMALL_SEGMENT,
                     is_expandable: false,
+                    space: None,
                     blocks: Vec::new(),
                 };
                 if self.segments.insert(event.address, segment).is_some() {
@@ -192,13 +199,12 @@ impl Undoing {
             size: event.size,
             stream: event.stream,
             pool: event.pool.unwrap_or_default(),
-            is_small: !event.size.is_multiple_of(20 * MIB),
+            is_small: !event.size.is_multiple_of(LARGE_PAGE),
             is_expandable: true,
+            space: None,
             blocks: Vec::new(),
         };
-        let touches = |segment: &Segment| {
-            segment.is_expandable && segment.stream == event.stream
-        };
+        let touches = |segment: &Segment| segment.is_expandable && segment.stream == event.stream;
         if let Some((&at, before)) = self.segments.range(..event.address).next_back()
             && touches(before)
             && before.address + before.size == event.address
@@ -219,11 +225,21 @@ impl Undoing {
         self.segments.insert(joined.address, joined);
     }
 
-    fn finish(self, events: &[Event], undecided: &mut Undecided) -> Vec<Segment> {
+    fn finish(
+        self,
+        events: &[Event],
+        block_size: &dyn Fn(u64) -> u64,
+        undecided: &mut Undecided,
+    ) -> Vec<Segment> {
         let mut live: Vec<(u64, Live)> = self.live.into_iter().collect();
         live.sort_unstable_by_key(|(address, _)| *address);
         let mut segments: Vec<Segment> = self.segments.into_values().collect();
         let mut rest = &live[..];
+        let mut uses = Uses {
+            events,
+            block_size,
+            index: None,
+        };
         for segment in &mut segments {
             let outside = rest.partition_point(|(address, _)| *address < segment.address);
             let end = segment.address + segment.size;
@@ -231,9 +247,10 @@ impl Undoing {
             for _ in 0..outside {
                 undecided.ask(Question::UnknownBlock);
             }
-            segment.blocks = filled(segment, &rest[outside..inside], events, undecided);
+            segment.blocks = filled(segment, &rest[outside..inside], &mut uses, undecided);
             rest = &rest[inside..];
         }
+        find_spaces(&mut segments, events, undecided);
         for _ in rest {
             undecided.ask(Question::UnknownBlock);
         }
@@ -241,11 +258,43 @@ impl Undoing {
     }
 }
 
+/// Pages of one stream and kind that lie below those which were mapped at the start, and nothing else between, are of
+/// the same address space.
+fn find_spaces(segments: &mut [Segment], events: &[Event], undecided: &mut Undecided) {
+    let is_small_page = |event: &Event| !event.size.is_multiple_of(LARGE_PAGE);
+    let mut below: Option<u64> = None;
+    for segment in segments {
+        let floor = below.replace(segment.address + segment.size);
+        if !segment.is_expandable {
+            continue;
+        }
+        undecided.ask(Question::ExpandableReserve);
+        let first = events
+            .iter()
+            .filter(|event| {
+                matches!(event.action, Action::SegmentMap | Action::SegmentUnmap)
+                    && event.stream == segment.stream
+                    && event.address < segment.address
+                    && floor.is_none_or(|floor| event.address >= floor)
+                    && is_small_page(event) == segment.is_small
+            })
+            .map(|event| event.address)
+            .min();
+        let page = if segment.is_small {
+            SMALL_SEGMENT
+        } else {
+            LARGE_PAGE
+        };
+        let aligned = first.filter(|first| (segment.address - first).is_multiple_of(page));
+        segment.space = aligned.map(|first| (first, EXPANDABLE_RESERVE));
+    }
+}
+
 /// The blocks of a segment, with free ones in the gaps.
 fn filled(
     segment: &Segment,
     live: &[(u64, Live)],
-    events: &[Event],
+    uses: &mut Uses<'_>,
     undecided: &mut Undecided,
 ) -> Vec<Block> {
     let end = segment.address + segment.size;
@@ -260,7 +309,9 @@ fn filled(
         let next = live.get(idx + 1).map_or(end, |(next, _)| *next);
         let size = one
             .size
-            .unwrap_or_else(|| inferred_size(segment, address, one.requested, next, events, undecided))
+            .unwrap_or_else(|| {
+                inferred_size(segment, address, one.requested, next, uses, undecided)
+            })
             .min(next - address);
         blocks.push(Block {
             address,
@@ -296,10 +347,10 @@ fn inferred_size(
     address: u64,
     requested: u64,
     next: u64,
-    events: &[Event],
+    uses: &mut Uses<'_>,
     undecided: &mut Undecided,
 ) -> u64 {
-    let size = rounded(requested);
+    let size = (uses.block_size)(requested);
     let gap = (next - address).saturating_sub(size);
     if segment.is_small || segment.is_expandable || gap == 0 {
         return size;
@@ -308,12 +359,53 @@ fn inferred_size(
         return size + gap;
     }
     undecided.ask(Question::StartBlockSize);
-    let reach = address + size..=address + size + MIB;
-    let first_beyond = events
-        .iter()
-        .take_while(|event| !(event.action == Action::FreeCompleted && event.address == address))
-        .filter(|event| event.action == Action::Alloc && reach.contains(&event.address))
-        .map(|event| event.address)
-        .min();
-    first_beyond.map_or(size, |found| found - address)
+    uses.first_behind(address, address + size)
+        .map_or(size, |found| found - address)
+}
+
+/// When addresses were used first, looked up only when a block's size is in doubt.
+struct Uses<'a> {
+    events: &'a [Event],
+    block_size: &'a dyn Fn(u64) -> u64,
+    index: Option<Index>,
+}
+
+struct Index {
+    /// The first allocation at each address.
+    allocated: BTreeMap<u64, usize>,
+    /// The first free at each address.
+    freed: FxHashMap<u64, usize>,
+}
+
+impl Uses<'_> {
+    /// The lowest address within 1 MiB of `from` at which something was placed while the block at `address` was there.
+    fn first_behind(&mut self, address: u64, from: u64) -> Option<u64> {
+        let events = self.events;
+        let index = self.index.get_or_insert_with(|| Index::of(events));
+        let until = index.freed.get(&address).copied().unwrap_or(events.len());
+        let mut near = index.allocated.range(from..=from + MIB);
+        near.find(|(_, event_idx)| **event_idx < until)
+            .map(|(&found, _)| found)
+    }
+}
+
+impl Index {
+    fn of(events: &[Event]) -> Self {
+        let mut index = Self {
+            allocated: BTreeMap::new(),
+            freed: FxHashMap::default(),
+        };
+        for (event_idx, event) in events.iter().enumerate() {
+            match event.action {
+                Action::Alloc => {
+                    index.allocated.entry(event.address).or_insert(event_idx);
+                }
+                Action::FreeCompleted => {
+                    index.freed.entry(event.address).or_insert(event_idx);
+                }
+                _ => {}
+            }
+        }
+        index
+    }
 }

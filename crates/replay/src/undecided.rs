@@ -10,6 +10,9 @@ pub enum Question {
     /// The size of a block that was in use at the beginning and freed later is what was asked for, rounded; whether it
     /// held an unsplit rest cannot be seen.
     StartBlockSize,
+    /// Which of the free blocks at the beginning were made first is not recorded; since 2.12 it decides between free
+    /// blocks of equal size.
+    StartOrder,
     /// A block was freed whose allocation lies before the trace and whose place is in no known segment.
     UnknownBlock,
     /// A block was handed out while the trace still had it in use: its free is missing.
@@ -58,6 +61,7 @@ impl Question {
         match self {
             Self::StartInferred => "start_inferred",
             Self::StartBlockSize => "start_block_size",
+            Self::StartOrder => "start_order",
             Self::UnknownBlock => "unknown_block",
             Self::MissingFree => "missing_free",
             Self::EndDiffers => "end_differs",

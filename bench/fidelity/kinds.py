@@ -15,6 +15,7 @@ GPUS = {
     "NVIDIA A100-SXM4-80GB": "a100-80gb",
     "NVIDIA A100-SXM4-40GB": "a100-40gb",
     "NVIDIA A100 80GB": "a100-80gb",
+    "NVIDIA A100 40GB": "a100-40gb",
     "NVIDIA A100 (single": "a100-40gb",
     "NVIDIA H100 80GB": "h100",
     "RTX 4070 Ti SUPER": "rtx-4070-ti-super",
@@ -42,6 +43,9 @@ class Unmatched:
     reason: str
 
 
+UNSTATED = "states no version of torch: 2.5 is taken, the one of that winter"
+
+
 def number(text: object) -> str:
     found = re.search(r"\d+", str(text))
     return found.group() if found else "0"
@@ -49,6 +53,10 @@ def number(text: object) -> str:
 
 def match(row: dict) -> Workload | Unmatched:
     """The workload of a row, or the reason why it has none."""
+    if "nvidia-smi" in row["metric"]:
+        found = whole_process(row)
+        if found:
+            return Workload("whole_process.py", tuple(map(str, found)), GPUS["NVIDIA A100 40GB"], "2.5", UNSTATED)
     versions = row["framework_versions"]
     version = re.search(r"torch ~?(\d+\.\d+(?:\.\d+)?)(\.dev|a0)?", versions)
     if not version:
@@ -152,3 +160,38 @@ def image_model(row: dict):
     if "--compile" in row["config"]:
         arguments.append("--compile")
     return "image_model.py", arguments, None if size else "images of 224 pixels: the row leaves the size open"
+
+
+def whole_process(row: dict):
+    if not row["gpu"].startswith("NVIDIA A100 40GB"):
+        return None
+    model, config = row["model"], row["config"]
+    if "ImageNet" in config:
+        return ["images", "--model", model, "--batch", row["batch"], "--size", number(row["seq_or_image"])]
+    if model.startswith("nn.TransformerEncoder"):
+        names = {
+            "input_size(vocab)": "vocabulary",
+            "embedding": "width",
+            "layers": "depth",
+            "heads": "heads",
+            "ff_hidden": "hidden",
+            "classes": "classes",
+            "seq": "size",
+        }
+        stated = dict(re.findall(r"([\w()]+)=(\d+)", config))
+        arguments = ["encoder", "--batch", row["batch"]]
+        for theirs, ours in names.items():
+            arguments += [f"--{ours}", stated[theirs]]
+        return arguments
+    if model.startswith("MLP"):
+        stated = dict(re.findall(r"(input|output|depth|arch|act|dropout|batchnorm):(\w+?)(?=_|;)", config))
+        arguments = ["perceptron", "--batch", row["batch"], "--size", stated["input"], "--classes", stated["output"]]
+        arguments += ["--depth", stated["depth"], "--widths", stated["arch"]]
+        if "act:" in config:
+            # The second script of that source ends in a softmax.
+            arguments += ["--softmax", "--activation", re.search(r"act:(\w+?)_dropout", config)[1]]
+        for word, option in (("dropout:True", "--dropout"), ("batchnorm:True", "--batch-norm")):
+            if word in config:
+                arguments.append(option)
+        return arguments
+    return None

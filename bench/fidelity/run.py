@@ -32,7 +32,8 @@ class Figures:
 
     allocated: int
     reserved: int
-    process: tuple[int, int]
+    process: tuple[int, int, int]
+    """The lowest, the likely and the highest of the estimate."""
     verdict: str
 
 
@@ -50,13 +51,13 @@ def run(workload: Workload, python: str, oomproof: str) -> Figures | None:
     return Figures(
         own["max_memory_allocated"],
         own["max_memory_reserved"],
-        (process["low"], process["high"]),
+        (process["low"], process["likely"], process["high"]),
         verdict["verdict"],
     )
 
 
-def mem_tracker(workload: Workload, python: str, oomproof: str) -> int | None:
-    """The peak of PyTorch's own tracker over fake tensors, or nothing where it fails."""
+def mem_tracker(workload: Workload, python: str, oomproof: str) -> int | str:
+    """The peak of PyTorch's own tracker over fake tensors, or the error that it fails with."""
     command = [python]
     if subprocess.run([python, "-c", "import torch"], capture_output=True).returncode != 0:
         known = settings.of_a_run(oomproof, python, gpu=workload.gpu)
@@ -65,9 +66,19 @@ def mem_tracker(workload: Workload, python: str, oomproof: str) -> int | None:
     try:
         done = subprocess.run([*command, *workload.arguments], capture_output=True, text=True, timeout=300)
     except subprocess.TimeoutExpired:
-        return None
+        return "not done after 300 s"
     lines = [line for line in done.stdout.splitlines() if line.startswith('{"max_memory_allocated"')]
-    return json.loads(lines[-1])["max_memory_allocated"] if lines else None
+    if lines:
+        peak: int = json.loads(lines[-1])["max_memory_allocated"]
+        return peak
+    said = [line for line in done.stderr.splitlines() if line.strip() and not line.startswith(" ")]
+    return f"fails: {said[-1][:100]}" if said else f"fails with exit code {done.returncode}"
+
+
+def figure_of(metric: str) -> str:
+    if "nvidia-smi" in metric:
+        return "process"
+    return "allocated" if "allocated" in metric else "reserved"
 
 
 def python_of(version: str, given: dict[str, str]) -> str | None:
@@ -83,14 +94,15 @@ def main() -> None:
     parser.add_argument("rows", type=Path)
     parser.add_argument("--python", action="append", default=[], metavar="VERSION=PYTHON")
     parser.add_argument("--oomproof", default=os.environ.get("OOMPROOF_BIN", "target/release/oomproof"))
-    parser.add_argument("--only", default="", help="rows whose model or kind holds this text")
+    parser.add_argument("--only", default="", help="rows whose model or script holds this text")
     parser.add_argument("--tracker", action="store_true", help="run PyTorch's MemTracker beside each")
     arguments = parser.parse_args()
     given = dict(one.split("=", 1) for one in arguments.python)
 
     rows = [json.loads(line) for line in arguments.rows.read_text().splitlines() if line.strip()]
-    known: dict[tuple, tuple[Figures | None, int | None]] = {}
-    errors: dict[str, list[float]] = {"allocated": [], "reserved": []}
+    known: dict[Workload, tuple[Figures | None, int | str | None]] = {}
+    errors: dict[str, list[float]] = {"allocated": [], "reserved": [], "process": []}
+    outside = 0
     left_out: list[str] = []
     print("| row | model | what | torch | figure | measured | virtual | error | MemTracker |")
     print("| --- | --- | --- | --- | --- | ---: | ---: | ---: | ---: |")
@@ -110,17 +122,24 @@ def main() -> None:
             tracked = mem_tracker(found, python, arguments.oomproof) if arguments.tracker else None
             known[found] = run(found, python, arguments.oomproof), tracked
         figures, tracked = known[found]
-        name = "allocated" if "allocated" in row["metric"] else "reserved"
+        name = figure_of(row["metric"])
         measured = row["value_bytes"]
         what = " ".join(found.arguments[1:] if found.script != "gpt_from_scratch.py" else found.arguments)
         if figures is None:
             shown, error = "failed", ""
         else:
-            figure = getattr(figures, name)
+            low, figure, high = figures.process if name == "process" else [getattr(figures, name)] * 3
             percent = 100 * (figure - measured) / measured
             errors[name].append(abs(percent))
             shown, error = f"{figure / 2**20:.1f}", f"{percent:+.3f} %"
-        peer = f"{100 * (tracked - measured) / measured:+.1f} %" if tracked and name == "allocated" else ""
+            if name == "process":
+                shown = f"{shown} ({low / 2**20:.0f} to {high / 2**20:.0f})"
+                if not low <= measured <= high:
+                    outside += 1
+                    error += ", outside"
+        peer = tracked if isinstance(tracked, str) else ""
+        if isinstance(tracked, int) and name == "allocated":
+            peer = f"{100 * (tracked - measured) / measured:+.1f} %"
         print(
             f"| {label} | {what} | {found.torch} | {name} | {measured / 2**20:.1f} | {shown} | {error} | {peer} |",
             flush=True,
@@ -131,6 +150,8 @@ def main() -> None:
                 f"\n{name}: {len(values)} rows, median |error| {statistics.median(values):.3f} %, "
                 f"worst {max(values):.3f} %"
             )
+    if errors["process"]:
+        print(f"outside of the range of its process: {outside} of {len(errors['process'])} rows")
     print("\nLeft out:\n" + "\n".join(f"- {line}" for line in left_out))
 
 

@@ -32,7 +32,11 @@ def make(n_entries: int, n_frames: int, lists: str) -> dict[str, Any]:
     """The snapshot as torch's own function would return it."""
     chance = random.Random(20)
     places = [
-        {"name": f"forward_{at}", "filename": f"/usr/lib/python3/site-packages/model/layer_{at % 40}.py", "line": at + 1}
+        {
+            "name": f"forward_{at}",
+            "filename": f"/usr/lib/python3/site-packages/model/layer_{at % 40}.py",
+            "line": at + 1,
+        }
         for at in range(PLACES)
     ]
     stacks = [[chance.choice(places) for _ in range(n_frames)] for _ in range(STACKS)]
@@ -85,8 +89,16 @@ def make(n_entries: int, n_frames: int, lists: str) -> dict[str, Any]:
     for slot in sorted(live):
         size, frames = live[slot]
         if slots[slot] > at:
-            blocks.append({"address": at, "size": slots[slot] - at, "requested_size": 0, "state": "inactive", "frames": []})
-        block = {"address": slots[slot], "size": size, "requested_size": size, "state": "active_allocated", "frames": frames}
+            blocks.append(
+                {"address": at, "size": slots[slot] - at, "requested_size": 0, "state": "inactive", "frames": []}
+            )
+        block = {
+            "address": slots[slot],
+            "size": size,
+            "requested_size": size,
+            "state": "active_allocated",
+            "frames": frames,
+        }
         blocks.append(block)
         at = slots[slot] + size
     if at < start + segment_size:

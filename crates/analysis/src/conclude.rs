@@ -144,6 +144,11 @@ impl Estimate {
             high: bytes,
         }
     }
+
+    /// Whether the figure is known.
+    pub const fn is_exact(&self) -> bool {
+        self.low.get() == self.high.get()
+    }
 }
 
 impl From<Range> for Estimate {

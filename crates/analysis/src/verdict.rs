@@ -128,9 +128,9 @@ pub struct Device {
 /// The highest use of memory.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Peak {
-    /// PyTorch's `max_memory_allocated`: exact.
+    /// PyTorch's `max_memory_allocated`: exact but for scratch memory of libraries (the assumption `library_scratch`).
     pub allocated_bytes: Bytes,
-    /// PyTorch's `max_memory_reserved`: exact.
+    /// PyTorch's `max_memory_reserved`: exact but for that and the driver's own pools (`driver_pool`).
     pub reserved_bytes: Bytes,
     /// What `nvidia-smi` would show for the process: reserved + context + libraries.
     pub process_bytes: Estimate,

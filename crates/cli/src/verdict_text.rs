@@ -299,13 +299,14 @@ fn write_figures(out: &mut String, verdict: &Verdict) -> fmt::Result {
             "",
         )?;
     }
+    let (allocated, reserved) = how_sure(verdict);
     size_row(
         out,
         "peak allocated",
         peak.allocated_bytes,
-        &format!("exact, in {}", moment(peak.phase, peak.step)),
+        &format!("{allocated}, in {}", moment(peak.phase, peak.step)),
     )?;
-    size_row(out, "peak reserved", peak.reserved_bytes, "exact")?;
+    size_row(out, "peak reserved", peak.reserved_bytes, &reserved)?;
     size_row(
         out,
         "CUDA context",
@@ -343,8 +344,34 @@ fn write_figures(out: &mut String, verdict: &Verdict) -> fmt::Result {
     Ok(())
 }
 
+/// What is said of the two figures that are PyTorch's own, in which closed libraries or the driver may have a part.
+fn how_sure(verdict: &Verdict) -> (&'static str, String) {
+    let is_assumed = |kind| verdict.assumptions.iter().any(|each| each.kind == kind);
+    let exact = "exact".to_owned();
+    if is_assumed("driver_pool") {
+        let pool = "estimate, as the driver's own pool is taken to grow";
+        return ("exact", pool.to_owned());
+    }
+    if !is_assumed("library_scratch") {
+        return ("exact", exact);
+    }
+    // What is left of the range of the process without that of what lies outside of PyTorch.
+    let (process, context) = (verdict.peak.process_bytes, verdict.context_bytes);
+    let libraries = verdict.library_bytes;
+    let range = Estimate {
+        low: process.low.saturating_sub(context.low + libraries.low),
+        likely: verdict.peak.reserved_bytes,
+        high: process.high.saturating_sub(context.high + libraries.high),
+    };
+    if range.is_exact() {
+        ("exact", exact)
+    } else {
+        ("with likely scratch memory of libraries", estimated(&range))
+    }
+}
+
 fn estimated(estimate: &Estimate) -> String {
-    if estimate.low == estimate.high {
+    if estimate.is_exact() {
         "exact".to_owned()
     } else {
         format!("estimate, {} to {}", estimate.low, estimate.high)

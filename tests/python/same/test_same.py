@@ -20,11 +20,13 @@ CARDS = ("h100", "a100-40gb") if IS_LONG else ("h100",)
 
 @pytest.mark.parametrize("card", CARDS)
 def test_every_program_allocates_what_the_rules_say(card):
-    command = [PROGRAM, "run", "--gpu", card, "--full", "--json", "--python", PYTHON, str(HERE / "run_all.py")]
-    command += ["--slow"] if IS_LONG else []
+    long, slow = (["--timeout", "60m"], ["--slow"]) if IS_LONG else ([], [])
+    command = [PROGRAM, "run", "--gpu", card, "--full", "--json", *long, "--python", PYTHON]
+    command += [str(HERE / "run_all.py"), *slow]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     programs = [json.loads(line) for line in done.stderr.splitlines() if line.startswith('{"program"')]
     assert len(programs) >= 30, done.stderr[-2000:]
+    assert json.loads(done.stdout)["script"]["exit_code"] == 0, "the programs were cut short"
     wrong = {each["program"]: differences(each) for each in programs if each["device"] != each["rules"]}
     assert wrong == {}
 

@@ -219,6 +219,30 @@ fn above_the_card_by_estimate() {
 }
 
 #[test]
+fn a_figure_is_exact_only_where_nothing_in_it_is_an_estimate() {
+    let check = |verdict: &Verdict, allocated: &str, reserved: &str| {
+        let text = shown(verdict, Glyphs::Ascii);
+        for (name, expected) in [("peak allocated", allocated), ("peak reserved", reserved)] {
+            let line = text.lines().find(|line| line.contains(name)).unwrap();
+            assert!(line.contains(expected), "{line}");
+        }
+    };
+    check(&sample(), " exact, in", " exact");
+    let mut scratch = sample();
+    scratch.assumptions[0].kind = "library_scratch".into();
+    check(&scratch, " exact, in", " exact");
+    scratch.peak.process_bytes.low = scratch.peak.process_bytes.low.saturating_sub(mib(100));
+    check(
+        &scratch,
+        " with likely scratch memory of libraries, in",
+        " estimate, 8.67 GiB to 8.77 GiB",
+    );
+    let mut pool = sample();
+    pool.assumptions[0].kind = "driver_pool".into();
+    check(&pool, " exact, in", " estimate, as the driver's own pool");
+}
+
+#[test]
 fn nothing_was_used() {
     let mut verdict = sample();
     verdict.verdict = Answer::Unknown;

@@ -21,7 +21,7 @@ PARAMETERS = 4 * 1024 * 1024 * 4
 @cache
 def run(*arguments: str) -> Tuple[Dict[str, Any], Dict[str, Dict[int, Any]], int]:
     """The verdict, what each rank found, and the exit code."""
-    command = [PROGRAM, "run", "--gpu", "h100", "--ranks", "2", "--json", "--timeout", "120s", "--python", PYTHON]
+    command = [PROGRAM, "run", "--gpu", "h100", "--ranks", "2", "--json", "--timeout", "300s", "--python", PYTHON]
     done = subprocess.run([*command, str(HERE / "train.py"), *arguments], capture_output=True, text=True, check=False)
     assert done.stdout, done.stderr[-3000:]
     findings: Dict[str, Dict[int, Any]] = {}

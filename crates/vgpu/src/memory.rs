@@ -664,7 +664,8 @@ impl Memory {
     }
 
     /// Something that is not carried out wrote from `address` on: to the end of its block, or of its allocation,
-    /// nothing is known any more.
+    /// nothing is known any more. Where PyTorch deals out blocks, what lies in none is an address that was left over from
+    /// an earlier launch, since it may be found where an argument is longer than what it holds.
     pub(crate) fn overwritten(&mut self, address: u64, origin: u32) {
         let is_deferred = self.deferred.is_some();
         let end = if let Some((start, block)) = self.block_of(address) {
@@ -672,7 +673,9 @@ impl Memory {
                 block.origin = origin;
             }
             start + block.size
-        } else if let Some((start, range)) = self.range_of(address) {
+        } else if let Some((start, range)) = self.range_of(address)
+            && self.starts.range(start..start + range.len).next().is_none()
+        {
             start + range.len
         } else {
             return;
@@ -797,5 +800,18 @@ mod tests {
         memory.overwritten(start + 512, 7);
         assert_eq!(memory.contents.unknown(start, 1024), 512);
         assert_eq!(memory.origin(start + 3), 7);
+    }
+
+    #[test]
+    fn a_write_beside_all_blocks_is_none() {
+        let mut memory = memory();
+        let (start, _) = memory.allocate(0, 4 * MIB, Kind::Malloc).unwrap();
+        memory.contents.write(start + 2048, &[9; 16]);
+        memory.begin_block(start, 512);
+        memory.overwritten(start + 1024, 7);
+        assert_eq!(memory.contents.unknown(start + 2048, 16), 0);
+        memory.end_block(start);
+        memory.overwritten(start + 1024, 7);
+        assert_eq!(memory.contents.unknown(start + 2048, 16), 16);
     }
 }

@@ -247,6 +247,21 @@ def evaluations(**options: Any) -> List[int]:
 
 
 @case
+def what_is_only_read_stays_known() -> Any:
+    live = torch.arange(64, device="cuda").remainder(3) == 0
+    # Freed addresses are on the stack when the kernels that index are launched.
+    freed = [unknown(n) for n in range(1, 40)]
+    del freed
+    values, chosen = torch.zeros(64, 4, device="cuda"), unknown(22, 4).requires_grad_()
+    values[live] = chosen
+    values.sum().backward()
+    actions = torch.tensor([[1], [2]], device="cuda")
+    unknown(2, 3).gather(1, actions)
+    unknown(2, 3).scatter_(1, actions, unknown(2, 1))
+    return int(live.sum()), list(chosen.grad.shape), actions.tolist()
+
+
+@case
 def clipping_checks_the_norm() -> Any:
     model = nn.Linear(8, 8).cuda()
     model(unknown(2, 8)).sum().backward()

@@ -51,6 +51,7 @@ def result(case: str, options: Tuple[str, ...] = (), cases: Tuple[str, ...] = ()
         ("scaled_steps_are_taken", [[3, 3], [3, 3]]),
         ("the_scale_stays", [[65536.0] * 4] * 9),
         ("a_minimizer_goes_on", [[5, 10, 15], [6, 12, 18]]),
+        ("what_is_only_read_stays_known", [22, [22, 4], [[1], [2]]]),
         ("clipping_checks_the_norm", True),
         ("a_sampler_ends_at_its_limit", [3, 20]),
         ("an_answer_that_the_user_knows", 100),

@@ -246,9 +246,10 @@ unsafe fn overwrite(
             if !argument.is_null() {
                 let is_device = |word| match parameter {
                     // These hold words that are no addresses and could look like some.
-                    Parameter::Reduction | Parameter::Strided | Parameter::Lambda => {
-                        memory.is_memory(word, 1)
-                    }
+                    Parameter::Reduction
+                    | Parameter::Strided
+                    | Parameter::Indexing { .. }
+                    | Parameter::Lambda => memory.is_memory(word, 1),
                     _ => memory.arena.contains(word),
                 };
                 parameter.for_each_output(argument, grid[0] as usize, is_device, |output| {

@@ -33,6 +33,9 @@ pub(crate) enum Parameter {
     TensorLists(TensorLists),
     /// The lambda of an element-wise kernel over strided memory: an index calculator, then the addresses, output first.
     Strided,
+    /// The lambda of a kernel that indexes: an index calculator for so many tensors, then words, of which the one with
+    /// this number is the output's address.
+    Indexing { n_tensors: usize, output: usize },
     /// `ReduceOp`: sizes and index calculators, then the address of the input, then that of the output.
     Reduction,
     /// Any other lambda: what it captures is not known, and may be addresses.
@@ -57,6 +60,9 @@ impl Parameter {
         }
         if plain.contains("gpu_kernel_impl") && plain.ends_with("::{lambda(int)#1}") {
             return Self::Strided;
+        }
+        if let Some((n_tensors, output)) = indexing(plain) {
+            return Self::Indexing { n_tensors, output };
         }
         if plain.contains("::{lambda(") {
             return Self::Lambda;
@@ -108,6 +114,15 @@ impl Parameter {
             // Longer than what kernels capture, so it may take a stale address of the caller's frame for one of them;
             // that only makes something unknown that was known.
             Self::Lambda => 128,
+            Self::Indexing { n_tensors, output } => {
+                let at = index_calculator_len(n_tensors).div_ceil(8) + output;
+                if is_device(word(at)) {
+                    return f(word(at));
+                }
+                // Not as it was thought to be, so it is a lambda like any other.
+                // SAFETY: as above.
+                return unsafe { Self::Lambda.for_each_output(argument, n_blocks, is_device, f) };
+            }
             // The number of tensors is not in the type; the one whose addresses are all there is the right one, and
             // a second that seems right by chance only makes something unknown that was known.
             Self::Strided => {
@@ -136,6 +151,19 @@ impl Parameter {
             .filter(|word| is_device(*word))
             .for_each(&mut f);
     }
+}
+
+/// The number of tensors in the index calculator of a lambda that indexes, and which of the words behind it is the
+/// address of the output.
+fn indexing(lambda: &str) -> Option<(usize, usize)> {
+    const KNOWN: [(&str, usize, usize); 3] = [
+        ("gpu_index_kernel<", 3, 0),
+        ("_cuda_scatter_gather_internal_kernel<", 3, 3),
+        ("_cuda_scatter_fill_internal_kernel<", 2, 3),
+    ];
+    let known = KNOWN.iter().find(|(name, ..)| lambda.contains(name));
+    let (_, n_tensors, output) = known.filter(|_| lambda.ends_with("::{lambda(int)#1}"))?;
+    Some((*n_tensors, *output))
 }
 
 /// A kernel's name and parameters.
@@ -280,7 +308,7 @@ pub(crate) fn split_at_commas(parameters: &str) -> Vec<&str> {
 mod tests {
     use super::super::tensor_lists::Beside;
     use super::Parameter::{
-        ConstPointer, Lambda, Other, Pointer, PointerArray, Reduction, Strided, Tensor,
+        ConstPointer, Indexing, Lambda, Other, Pointer, PointerArray, Reduction, Strided, Tensor,
     };
     use super::*;
 
@@ -310,6 +338,16 @@ mod tests {
         check(
             "void k<g(at::TensorIterator&)::{lambda(int, int)#1}>(int, g(at::TensorIterator&)::{lambda(int, int)#1})",
             &[Other, Lambda],
+        );
+        check(
+            "void k<L>(long, void at::native::gpu_index_kernel<f(int)::{lambda(char*)#1}>(int)::{lambda(int)#1})",
+            &[
+                Other,
+                Indexing {
+                    n_tensors: 3,
+                    output: 0,
+                },
+            ],
         );
         check(
             "void k(at::cuda::detail::TensorInfo<float, unsigned int>, at::cuda::detail::TensorInfo<float const, unsigned int>)",
@@ -398,6 +436,14 @@ mod tests {
         let mut strided = vec![0; 63];
         strided.extend([100, 101]);
         assert_eq!(outputs(Strided, &strided), [100]);
+        let mut indexing = vec![300; 76];
+        indexing.extend([0, 7, 0, 100, 101]);
+        let scatter = |output: usize| Indexing {
+            n_tensors: 3,
+            output,
+        };
+        assert_eq!(outputs(scatter(3), &indexing), [100]);
+        assert_eq!(outputs(scatter(4), &indexing), [101]);
         assert_eq!(reduction(122, 1), [101]);
         assert_eq!(reduction(123, 1), [101]);
         assert_eq!(reduction(126, 2), [101, 102]);

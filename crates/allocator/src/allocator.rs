@@ -242,7 +242,7 @@ impl<D: Driver, S: TraceSink> Allocator<D, S> {
             Grown::Rejected => return Err(AllocateError::Rejected(Bytes::new(wanted.requested))),
             Grown::NoRoom => {}
         }
-        if let Some((block, half)) = self.find_in_pools_for_oom(wanted) {
+        if let Some((block, half)) = self.find_in_pools_for_oom(wanted)? {
             wanted.half = half;
             return Ok(block);
         }

@@ -103,6 +103,7 @@ impl OutOfMemory {
                     self.rounded
                 )
             }
+            Some(_) if minor == 14 => String::new(),
             Some(_) if minor >= 15 => ADVICE_ON_ADDRESS_SPACE.to_owned(),
             _ => advice(minor).to_owned(),
         }
@@ -195,6 +196,11 @@ pub enum InternalError {
         "PyTorch gives CUDA the address of a part of a segment when `max_split_size_mb` is set late"
     )]
     SplitBlockReleased,
+    /// A pool for emergencies was let go of before one came.
+    #[error(
+        "PyTorch from 2.11 on fails an assertion when private pool {0}, which nobody uses any more, is to help out"
+    )]
+    PoolRevived(crate::pool::PoolId),
     /// More pages of a pool were given back than PyTorch counted when it took them.
     #[error(
         "PyTorch fails an assertion when it unmaps more often from private pool {0} than it mapped"

@@ -5,7 +5,7 @@ use oomproof_units::Bytes;
 use crate::allocator::{Allocator, Wanted};
 use crate::block::BlockId;
 use crate::driver::Driver;
-use crate::out_of_memory::UseError;
+use crate::out_of_memory::{InternalError, UseError};
 use crate::pool::{Accepts, Filling, HalfIndex, PoolId, PoolIndex, PoolOptions};
 use crate::trace::TraceSink;
 
@@ -34,7 +34,11 @@ impl<D: Driver, S: TraceSink> Allocator<D, S> {
             return Err(UseError::DefaultPool);
         }
         if let Some(pool) = self.pool_ids.get(id.hash(), &id) {
-            self.pools[pool.0 as usize].uses += 1;
+            let pool = &mut self.pools[pool.0 as usize];
+            if pool.uses == 0 && !self.release.revives_pools() {
+                return Err(UseError::Unused(id));
+            }
+            pool.uses += 1;
         } else {
             self.new_pool(id, options);
         }
@@ -129,17 +133,24 @@ impl<D: Driver, S: TraceSink> Allocator<D, S> {
     pub(crate) fn find_in_pools_for_oom(
         &mut self,
         wanted: &Wanted,
-    ) -> Option<(BlockId, HalfIndex)> {
+    ) -> Result<Option<(BlockId, HalfIndex)>, InternalError> {
         if wanted.half.pool().is_private() || self.use_on_oom.is_empty() {
-            return None;
+            return Ok(None);
         }
         let ids: Vec<PoolId> = self.use_on_oom.iter().map(|(id, ())| *id).collect();
-        ids.into_iter().find_map(|id| {
-            let pool = self.pool_of(id).ok()?;
+        for id in ids {
+            let Ok(pool) = self.pool_of(id) else {
+                continue;
+            };
+            if self.pools[pool.0 as usize].uses == 0 && !self.release.revives_pools() {
+                return Err(InternalError::PoolRevived(id));
+            }
             let half = HalfIndex::of(pool, wanted.half.half());
-            let block = self.find_free(&Wanted { half, ..*wanted })?;
-            Some((block, half))
-        })
+            if let Some(block) = self.find_free(&Wanted { half, ..*wanted }) {
+                return Ok(Some((block, half)));
+            }
+        }
+        Ok(None)
     }
 
     /// Free memory of private pools.

@@ -131,6 +131,11 @@ impl Release {
         self.since(13)
     }
 
+    /// A pool without users may be taken again; since 2.11 that fails an assertion.
+    pub(crate) fn revives_pools(self) -> bool {
+        !self.since(11)
+    }
+
     /// A block larger than an expandable segment is refused at once; before, a segment was made for it that could not
     /// hold it either.
     pub(crate) fn looks_before_reserving(self) -> bool {

@@ -3,6 +3,7 @@
 use clap::{Parser, Subcommand};
 
 use crate::commands::check::CheckArgs;
+use crate::commands::explain::ExplainArgs;
 use crate::commands::gpus::GpusArgs;
 use crate::commands::run::RunArgs;
 use crate::commands::venv::VenvArgs;
@@ -44,6 +45,11 @@ pub(crate) enum Verb {
     Check(CheckArgs),
     /// List the GPUs that can be imitated, and which of them a profile fits on
     Gpus(GpusArgs),
+    /// Say why memory ran out, from a message, a log or a profile, and what will help
+    #[command(
+        after_help = "Exit codes: 0 explained, 4 the file cannot be read as text or profile, 11 no failure was found."
+    )]
+    Explain(ExplainArgs),
     /// Make a light environment with torch and without NVIDIA's libraries
     Venv(VenvArgs),
 }

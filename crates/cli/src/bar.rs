@@ -48,6 +48,10 @@ pub(crate) enum Part {
     Cached,
     /// The context, and libraries outside PyTorch's allocator.
     Context,
+    /// Tensors of which only that they are alive is known.
+    Live,
+    /// Used, by whom is not told.
+    Untold,
     /// Other processes.
     Others,
     /// Nobody's.
@@ -69,6 +73,8 @@ impl Part {
             Self::Role(Role::Unknown) => ('?', '?', AnsiColors::White),
             Self::Cached => ('░', '-', AnsiColors::BrightBlack),
             Self::Context => ('▀', 'C', AnsiColors::BrightBlack),
+            Self::Live => ('█', 'L', AnsiColors::Blue),
+            Self::Untold => ('▞', 'u', AnsiColors::White),
             Self::Others => ('x', 'x', AnsiColors::BrightBlack),
             Self::Free => ('·', '.', AnsiColors::BrightBlack),
         };

@@ -40,6 +40,7 @@ mod valuation;
 
 mod bar;
 mod exit;
+mod explain_text;
 mod failure;
 mod growth_text;
 mod printer;

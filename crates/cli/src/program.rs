@@ -7,7 +7,7 @@ use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser};
 
 use crate::arguments::{Cli, Verb};
-use crate::commands::{check, gpus, run, venv};
+use crate::commands::{check, explain, gpus, run, venv};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::printer;
@@ -39,6 +39,7 @@ fn dispatch(verb: Verb, user: Option<UserCommand>, resources: Resources) -> Resu
         Verb::Run(args) => run::run(&args, user, resources),
         Verb::Check(args) => check::check(&args, user, resources),
         Verb::Gpus(args) => gpus::gpus(&args, resources),
+        Verb::Explain(args) => explain::explain(&args),
         Verb::Venv(args) => venv::venv(&args),
     }
 }

@@ -11,5 +11,6 @@ fn of_the_program_and_of_every_verb() {
     check("help_run_short", "run -h");
     check("help_check", "check -h");
     check("help_gpus", "gpus -h");
+    check("help_explain", "explain -h");
     check("help_venv", "venv -h");
 }

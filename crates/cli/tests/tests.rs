@@ -9,6 +9,8 @@ mod setting;
 mod arguments;
 /// How child processes are ended.
 mod endings;
+/// What ran out, why, and what helps.
+mod explain;
 /// The list of cards.
 mod gpus;
 /// What `--help` says.

@@ -66,6 +66,12 @@ impl Balance {
                 .saturating_sub(of_others)
                 .saturating_sub(own_other.unwrap_or_default())
         });
+        // Rounding alone leaves this much.
+        let untold = if untold <= ROUNDING {
+            Bytes::ZERO
+        } else {
+            untold
+        };
         let tried = figures.tried_bytes;
         let short = match (tried, figures.free_bytes) {
             (Some(tried), Some(free)) => Some(tried.saturating_sub(free)),

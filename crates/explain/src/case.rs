@@ -6,6 +6,7 @@ use crate::balance::Balance;
 use crate::cues::Cues;
 use crate::failure::Failure;
 use crate::format::{Backend, Format};
+use crate::held::Held;
 use crate::moment::Moment;
 use crate::script::Suspect;
 
@@ -19,6 +20,8 @@ pub(crate) struct Case<'a> {
     pub cues: &'a Cues,
     /// Lines of the user's script that may hold memory.
     pub suspects: &'a [Suspect],
+    /// Whose the live bytes were, when a recorded run or a snapshot says so.
+    pub held: Option<&'a Held>,
 }
 
 impl Case<'_> {

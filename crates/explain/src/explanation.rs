@@ -8,13 +8,17 @@ use crate::cause::CauseId;
 use crate::cues::Cues;
 use crate::failure::{Failure, Failures};
 use crate::figures::Figures;
+use crate::held::Held;
 use crate::judge::{self, Candidate};
 use crate::lines;
 use crate::moment::Moment;
 use crate::release::{Release, Releases};
+use crate::remedy::{self, Remedy};
 use crate::script::{self, Suspect};
 use crate::smi::{self, Smi};
 use crate::squeezed::Squeezed;
+use crate::story;
+use crate::useless::{self, Useless};
 
 /// Version of the form of [`Explanation`].
 pub const SCHEMA: u32 = 1;
@@ -28,6 +32,8 @@ pub struct Input<'a> {
     pub script: Option<&'a str>,
     /// The release of PyTorch, when the user says it.
     pub torch: Option<Release>,
+    /// Whose the live bytes were, from a recorded run or a snapshot.
+    pub held: Option<&'a Held>,
 }
 
 /// What was found out.
@@ -57,6 +63,10 @@ pub struct Explanation {
     pub causes: Vec<Candidate>,
     /// The command whose output would decide; `None` when nothing is left to decide.
     pub decide_with: Option<String>,
+    /// What will help, the most promising first.
+    pub remedies: Vec<Remedy>,
+    /// What people do and what cannot help here.
+    pub useless: Vec<Useless>,
 }
 
 /// Explains a text.
@@ -72,6 +82,10 @@ pub fn explain(input: &Input<'_>) -> Explanation {
         for failure in &mut found {
             failure.torch = Releases::exactly(release);
         }
+    }
+    if let (Some(held), Some(failure)) = (input.held, found.get_mut(explained)) {
+        failure.phase = held.phase.or(failure.phase);
+        failure.r#where = held.place.clone().or(failure.r#where.take());
     }
     let smi = smi::read(input.text);
     let suspects = input.script.map(script::suspects).unwrap_or_default();
@@ -89,6 +103,8 @@ pub fn explain(input: &Input<'_>) -> Explanation {
             suspects,
             causes: Vec::new(),
             decide_with: None,
+            remedies: Vec::new(),
+            useless: Vec::new(),
         };
     };
     let case = Case {
@@ -97,15 +113,19 @@ pub fn explain(input: &Input<'_>) -> Explanation {
         balance: Balance::of(&failure.figures),
         cues: &cues,
         suspects: &suspects,
+        held: input.held,
     };
     let causes = judge::causes(&case);
+    let story = story::story(&case, &causes);
+    let remedies = remedy::remedies(&case, &causes);
+    let useless = useless::useless(&case, causes.first());
     let decide_with = causes
         .first()
         .filter(|first| !first.sure)
         .map(|first| check(first.id, &case));
     Explanation {
         schema: SCHEMA,
-        story: Vec::new(),
+        story,
         figures: failure.figures.clone(),
         card: case.balance.clone(),
         phase: failure.phase,
@@ -113,6 +133,8 @@ pub fn explain(input: &Input<'_>) -> Explanation {
         nvidia_smi: smi,
         causes,
         decide_with,
+        remedies,
+        useless,
         explained: Some(explained),
         suspects: suspects.clone(),
         failures: found.clone(),
@@ -121,11 +143,17 @@ pub fn explain(input: &Input<'_>) -> Explanation {
 
 /// The command of a cause, with what is known filled in.
 fn check(id: CauseId, case: &Case<'_>) -> String {
-    let command = judge::described(id).check;
-    match &case.balance {
-        Some(balance) => {
-            command.replace("MEMORY", &format!("{}MiB", balance.total_bytes.get() >> 20))
-        }
-        None => command.to_owned(),
+    let mut command = judge::described(id).check.to_owned();
+    if let Some(balance) = &case.balance {
+        command = command.replace("MEMORY", &format!("{}MiB", balance.total_bytes.get() >> 20));
+    }
+    let script = case
+        .failure
+        .frames
+        .iter()
+        .find(|frame| !frame.is_of_library() && frame.file.ends_with("py"));
+    match script {
+        Some(frame) => command.replace("SCRIPT", &frame.file),
+        None => command,
     }
 }

@@ -18,6 +18,7 @@
 //! the evidence leaves no other, and knows no particular report.
 
 mod explanation;
+mod of_run;
 
 mod anchor_table;
 mod failure;
@@ -40,18 +41,29 @@ mod causes;
 mod cues;
 mod judge;
 
+mod held;
+mod remedies;
+mod remedy;
+mod useless;
+
+mod story;
+
 pub use balance::Balance;
 pub use cause::{Cause, CauseId};
 pub use explanation::{Explanation, Input, SCHEMA, explain};
 pub use failure::Failure;
 pub use figures::{Figures, ProcessFigure};
 pub use format::{Backend, Format};
+pub use held::{Held, HeldBy};
 pub use judge::Candidate;
 pub use moment::Moment;
+pub use of_run::explain_run;
 pub use release::{Release, Releases};
+pub use remedy::{Cost, Numerics, Remedy, SavesKind};
 pub use script::{Suspect, Suspicion, suspects};
 pub use smi::{Smi, SmiDevice, SmiProcess};
 pub use trace::Frame;
+pub use useless::Useless;
 
 /// All causes there are.
 pub fn causes() -> &'static [Cause] {

@@ -11,6 +11,15 @@ pub struct Release(pub u32, pub u32);
 pub(crate) const NEWEST: Release = Release(2, 15);
 const OLDEST: Release = Release(0, 1);
 
+impl std::str::FromStr for Release {
+    type Err = ();
+
+    /// Reads `2.6`, `2.6.0` or `2.6.0+cu124`.
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        parse(text).ok_or(())
+    }
+}
+
 /// All releases from the first to the second, both included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Releases {
@@ -52,6 +61,11 @@ impl Releases {
     /// Whether nothing is known.
     pub fn is_any(&self) -> bool {
         *self == Self::default()
+    }
+
+    /// Whether all of them are older than this one.
+    pub(crate) fn are_before(&self, release: Release) -> bool {
+        self.newest < release
     }
 
     /// `2.2 to 2.3`, `2.4 or later`, `2.1`.

@@ -1,6 +1,7 @@
 //! The verbs, one file each: the arguments as typed, and one function that does the work.
 
 pub(crate) mod check;
+pub(crate) mod explain;
 pub(crate) mod gpus;
 pub(crate) mod growth;
 pub(crate) mod run;

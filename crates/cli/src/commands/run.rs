@@ -1,10 +1,12 @@
 //! `oomproof run`: does the script fit on that GPU, what uses the memory, where, and why not.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
 use oomproof_analysis::{Strictness, Verdict};
+use oomproof_explain::{Explanation, explain_run};
 use serde::Serialize;
 
 use crate::bar::Glyphs;
@@ -12,6 +14,7 @@ use crate::card::{Card, CardArgs, card};
 use crate::commands::growth::{Base, Growth, grow};
 use crate::duration;
 use crate::exit::Exit;
+use crate::explain_text;
 use crate::failure::Failure;
 use crate::growth_text;
 use crate::launch::{Extent, Initialization, Labels, Launch, Writes, launch};
@@ -125,15 +128,18 @@ pub(crate) fn run(
         }
         _ => None,
     };
+    let why = explained(&outcome.verdict, &user);
     if args.json {
         printer::json(&Report {
             verdict: &outcome.verdict,
             growth: growth.as_deref(),
+            explanation: why.as_ref(),
         })?;
     } else {
         let growth = growth.as_deref().map(growth_text::render);
         let text = verdict_text::render(&outcome.verdict, Glyphs::of_locale());
-        printer::data(&(text + &growth.unwrap_or_default()))?;
+        let why = why.as_ref().map(explain_text::render_short);
+        printer::data(&(text + &why.unwrap_or_default() + &growth.unwrap_or_default()))?;
     }
     Ok(Exit::of_verdict(outcome.code))
 }
@@ -145,6 +151,22 @@ struct Report<'a> {
     verdict: &'a Verdict,
     #[serde(skip_serializing_if = "Option::is_none")]
     growth: Option<&'a [Growth]>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    explanation: Option<&'a Explanation>,
+}
+
+/// Why memory ran out, when the script did not survive it.
+fn explained(verdict: &Verdict, user: &UserCommand) -> Option<Explanation> {
+    let fatal = verdict.oom.as_ref().is_some_and(|oom| !oom.survived);
+    if !fatal {
+        return None;
+    }
+    let script = match &user.target {
+        Target::Script(path) => fs::read(path).ok(),
+        Target::Module(_) => None,
+    };
+    let script = script.map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+    explain_run(verdict, script.as_deref())
 }
 
 /// The user's command, which must be there and name a file that exists, or a program beside the user's Python.

@@ -1,5 +1,7 @@
 //! Graphs that user code keeps: a sum of losses, a list of outputs, a hidden state carried over steps.
 
+use oomproof_units::Bytes;
+
 use crate::case::Case;
 use crate::cause::{Cause, CauseId, Finding};
 use crate::moment::Moment;
@@ -31,6 +33,13 @@ fn detect(case: &Case<'_>) -> Option<Finding> {
                 "line {} of the script keeps graphs: `{}`",
                 suspect.line, suspect.code
             ),
+        ));
+    }
+    let growth = case.held.map(|held| held.growth_bytes_per_step);
+    if let Some(growth) = growth.filter(|growth| *growth > Bytes::ZERO) {
+        return Some(Finding::candidate(
+            88,
+            format!("each step holds {growth} more than the one before"),
         ));
     }
     if let Some(place) = case.runs(&["retain_graph=True", "create_graph=True"]) {

@@ -68,7 +68,13 @@ fn detect(case: &Case<'_>) -> Option<Finding> {
         "live tensors hold {} of {}, {live} % of the card",
         balance.live_bytes, balance.total_bytes
     );
-    let finding = Finding::candidate(score, evidence);
+    let mut finding = Finding::candidate(score, evidence);
+    if let Some(held) = case.held.filter(|held| held.total() > Bytes::ZERO) {
+        finding = finding.and(format!(
+            "of them {} are the model, {} gradients, {} state of the optimizer, and {} grow with the batch",
+            held.model_bytes, held.gradient_bytes, held.optimizer_bytes, held.batch_bytes
+        ));
+    }
     Some(match balance.short_bytes {
         Some(short) if score >= 48 => finding.and(format!(
             "the request of {tried} was {short} more than what was free"

@@ -38,7 +38,8 @@ fn detect(case: &Case<'_>) -> Option<Finding> {
         let listed = case.is(Format::V2Capacity) || case.is(Format::V2Capacty);
         let none_told = case.failure.figures.processes.is_empty()
             && case.failure.figures.this_process_bytes.is_none();
-        if is_marketed_size(balance.total_bytes) {
+        // A recorded run knows its card; a text only tells what the card says of itself.
+        if case.held.is_none() && is_marketed_size(balance.total_bytes) {
             let score = if listed && none_told { 46 } else { 34 };
             return Some(Finding::candidate(
                 score,

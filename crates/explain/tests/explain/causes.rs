@@ -331,7 +331,7 @@ fn a_script_points_at_the_line() {
     let found = explain(&Input {
         text: &text,
         script: Some(script),
-        torch: None,
+        ..Input::default()
     });
     assert_eq!(found.causes[0].id, CauseId::AutogradRetention);
     assert_eq!(found.suspects[0].line, 3);

@@ -11,7 +11,7 @@ fn explained(text: &str) {
     let found = explain(&Input {
         text,
         script: Some(text),
-        torch: None,
+        ..Input::default()
     });
     assert!(
         found

@@ -6,5 +6,7 @@ mod causes;
 mod formats;
 /// No bytes make it fail.
 mod hostile;
+/// What is offered, and what is ruled out.
+mod remedies;
 /// Texts of every generation, written as PyTorch writes them.
 mod texts;

@@ -1,0 +1,227 @@
+//! `oomproof explain`: why memory ran out, and what will help.
+
+use std::fs;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use oomproof_analysis::{Circumstances, Strictness, Verdict};
+use oomproof_explain::{Explanation, Input, Release, causes, explain as explained, explain_run};
+use oomproof_profile::{Profile, layout};
+use serde::Serialize;
+
+use crate::bar::Glyphs;
+use crate::exit::Exit;
+use crate::explain_text;
+use crate::failure::{Failure, reason};
+use crate::printer;
+use crate::profile_file;
+
+/// Longer texts are read at both ends: the first failure and the last lines matter.
+const LONGEST_TEXT: usize = 32 << 20;
+/// Longest file that is read at all.
+const LONGEST_FILE: u64 = 4 << 30;
+
+/// Arguments of `oomproof explain`.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct ExplainArgs {
+    /// The message, the log, the output of nvidia-smi, or the profile of a run; - reads the standard input
+    #[arg(value_name = "FILE", required_unless_present = "list")]
+    pub file: Option<PathBuf>,
+
+    /// The script, to point at lines of it that may hold the memory
+    #[arg(long, value_name = "FILE")]
+    pub script: Option<PathBuf>,
+
+    /// The release of PyTorch, such as 2.6, when the text does not tell it
+    #[arg(long, value_name = "VERSION", value_parser = release)]
+    pub torch: Option<Release>,
+
+    /// List the causes there are, and how they are told apart
+    #[arg(long, conflicts_with_all = ["file", "script", "torch"])]
+    pub list: bool,
+
+    /// Print the answer as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// The causes in the form of their JSON.
+#[derive(Clone, Debug, Serialize)]
+struct List {
+    schema: u32,
+    causes: Vec<Line>,
+}
+
+#[derive(Clone, Debug, Serialize)]
+struct Line {
+    id: &'static str,
+    title: &'static str,
+    meaning: &'static str,
+    apart: &'static str,
+    check: &'static str,
+}
+
+/// Explains a text or a profile.
+pub(crate) fn explain(args: &ExplainArgs) -> Result<Exit, Failure> {
+    let Some(file) = args.file.as_deref().filter(|_| !args.list) else {
+        return list(args);
+    };
+    let script = args.script.as_deref().map(script).transpose()?;
+    let bytes = read(file)?;
+    let found = if is_profile(&bytes) {
+        of_profile(file, &bytes, script.as_deref())?
+    } else {
+        refuse_other_files(file, &bytes)?;
+        explained(&Input {
+            text: &both_ends(&bytes),
+            script: script.as_deref(),
+            torch: args.torch,
+            held: None,
+        })
+    };
+    if args.json {
+        printer::json(&found)?;
+    } else {
+        printer::data(&explain_text::render(&found, Glyphs::of_locale()))?;
+    }
+    Ok(if found.explained.is_some() || found.nvidia_smi.is_some() {
+        Exit::Done
+    } else {
+        Exit::Unknown
+    })
+}
+
+fn list(args: &ExplainArgs) -> Result<Exit, Failure> {
+    let lines: Vec<Line> = causes()
+        .iter()
+        .map(|cause| Line {
+            id: cause.id.word(),
+            title: cause.title,
+            meaning: cause.meaning,
+            apart: cause.apart,
+            check: cause.check,
+        })
+        .collect();
+    if args.json {
+        printer::json(&List {
+            schema: oomproof_explain::SCHEMA,
+            causes: lines,
+        })?;
+    } else {
+        printer::data(&explain_text::list(causes()))?;
+    }
+    Ok(Exit::Done)
+}
+
+/// `2.6` or `2.6.0+cu124`.
+fn release(text: &str) -> Result<Release, String> {
+    text.parse()
+        .map_err(|()| format!("`{text}` is no release of PyTorch such as 2.6"))
+}
+
+fn read(file: &Path) -> Result<Vec<u8>, Failure> {
+    let refused = |error: &io::Error| {
+        Failure::new(
+            Exit::InputRefused,
+            "unreadable_input",
+            format!("cannot read {}: {}", file.display(), reason(error)),
+        )
+        .hint("give a file with the message or the log, or `-` and the text on the standard input")
+    };
+    let mut bytes = Vec::new();
+    if file == Path::new("-") {
+        let mut input = io::stdin().lock().take(LONGEST_FILE);
+        input
+            .read_to_end(&mut bytes)
+            .map_err(|error| refused(&error))?;
+    } else {
+        let open = fs::File::open(file).map_err(|error| refused(&error))?;
+        let mut input = open.take(LONGEST_FILE);
+        input
+            .read_to_end(&mut bytes)
+            .map_err(|error| refused(&error))?;
+    }
+    Ok(bytes)
+}
+
+fn script(path: &Path) -> Result<String, Failure> {
+    let bytes = fs::read(path).map_err(|error| {
+        Failure::usage(
+            "script_missing",
+            format!(
+                "cannot read the script {}: {}",
+                path.display(),
+                reason(&error)
+            ),
+        )
+    })?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// A profile begins with its mark and the number of its version; a pasted command begins with a word.
+fn is_profile(bytes: &[u8]) -> bool {
+    bytes.starts_with(&layout::MAGIC)
+        && bytes
+            .get(layout::MAGIC.len()..layout::MAGIC.len() + 4)
+            .is_some_and(|rest| rest.contains(&0))
+}
+
+fn of_profile(file: &Path, bytes: &[u8], script: Option<&str>) -> Result<Explanation, Failure> {
+    let corrupt = |why: &str| profile_file::corrupt(file, why);
+    let profile = Profile::read(bytes).map_err(|error| corrupt(&error.to_string()))?;
+    let circumstances = Circumstances {
+        exit_code: Some(1),
+        strictness: Strictness::Lenient,
+        ..Circumstances::default()
+    };
+    let verdict = Verdict::from_profile(&profile, &circumstances)
+        .map_err(|error| corrupt(&error.to_string()))?;
+    explain_run(&verdict, script).ok_or_else(|| {
+        Failure::new(
+            Exit::Unknown,
+            "nothing_to_explain",
+            format!(
+                "in the run of {} PyTorch did not run out of memory",
+                file.display()
+            ),
+        )
+        .hint("`oomproof gpus --for PROFILE` says which cards it fits on")
+    })
+}
+
+/// Files that are neither text nor a profile.
+fn refuse_other_files(file: &Path, bytes: &[u8]) -> Result<(), Failure> {
+    let begins = |mark: &[u8]| bytes.starts_with(mark);
+    let what =
+        if begins(b"\x80\x02") || begins(b"\x80\x03") || begins(b"\x80\x04") || begins(b"\x80\x05")
+        {
+            "a pickle"
+        } else if begins(b"PK\x03\x04") {
+            "a zip archive"
+        } else if begins(b"\x1f\x8b") {
+            "compressed"
+        } else {
+            return Ok(());
+        };
+    Err(Failure::new(
+        Exit::InputRefused,
+        "unsupported_input",
+        format!("{} is {what} and not a text or a profile", file.display()),
+    )
+    .hint("give the message, the log, or the profile of `oomproof run`"))
+}
+
+fn both_ends(bytes: &[u8]) -> String {
+    if bytes.len() <= LONGEST_TEXT {
+        return String::from_utf8_lossy(bytes).into_owned();
+    }
+    let half = LONGEST_TEXT / 2;
+    let (first, last) = (&bytes[..half], &bytes[bytes.len() - half..]);
+    printer::say("the text is long: only its first and its last 16 MiB are read");
+    format!(
+        "{}\n{}",
+        String::from_utf8_lossy(first),
+        String::from_utf8_lossy(last)
+    )
+}

@@ -1,0 +1,147 @@
+//! What happened, in three sentences a tired person understands: what failed, whose the memory was, and why it did
+//! not suffice.
+
+use oomproof_units::Bytes;
+
+use crate::balance::Balance;
+use crate::case::Case;
+use crate::format::{Backend, Format};
+use crate::judge::Candidate;
+
+/// Requests up to this size make a segment of 2 MiB, and up to ten times this of 20 MiB.
+const SMALL: Bytes = Bytes::from_mib(2);
+const MIDDLE: Bytes = Bytes::from_mib(20);
+
+pub(crate) fn story(case: &Case<'_>, causes: &[Candidate]) -> Vec<String> {
+    [Some(what_failed(case)), whose(case), why(causes)]
+        .into_iter()
+        .flatten()
+        .collect()
+}
+
+fn what_failed(case: &Case<'_>) -> String {
+    let moment = case
+        .phase()
+        .map_or_else(String::new, |phase| format!(" {}", phase.clause()));
+    let place = case
+        .failure
+        .r#where
+        .as_ref()
+        .map_or_else(String::new, |frame| format!(", at {}", frame.place()));
+    let rank = case
+        .failure
+        .rank
+        .map_or_else(String::new, |rank| format!("rank {rank}: "));
+    let what = match case.format() {
+        Format::TritonResources => {
+            "a kernel asked for more on-chip memory than the chip has".to_owned()
+        }
+        Format::OtherCudaError => "a kernel failed".to_owned(),
+        Format::DataloaderShm => "a worker of the data loader ran out of shared memory".to_owned(),
+        Format::DataloaderKilled | Format::ProcessKilled => {
+            "the system killed a process".to_owned()
+        }
+        _ if case.backend() == Backend::Host => match case.tried() {
+            Some(tried) => format!("main memory was refused {tried}"),
+            None => "main memory ran out".to_owned(),
+        },
+        _ => match case.tried() {
+            Some(tried) => format!("{} had no room for {}", device(case), request(case, tried)),
+            None => format!(
+                "{} ran out of memory, in a text without figures",
+                device(case)
+            ),
+        },
+    };
+    let sentence = format!("{rank}{what}{moment}{place}.");
+    capitalized(&sentence)
+}
+
+fn device(case: &Case<'_>) -> String {
+    match (case.backend(), case.failure.device) {
+        (Backend::Npu, Some(index)) => format!("NPU {index}"),
+        (_, Some(index)) => format!("GPU {index}"),
+        _ => "the device".to_owned(),
+    }
+}
+
+/// PyTorch's allocator names the segment it wanted, not the tensor.
+fn request(case: &Case<'_>, tried: Bytes) -> String {
+    let names_segment = case.format().is_of_allocator() && case.format() != Format::V1Cached;
+    match tried {
+        SMALL if names_segment => {
+            "a tensor of at most 1 MiB, for which PyTorch wanted a segment of 2 MiB".to_owned()
+        }
+        MIDDLE if names_segment => {
+            "a tensor of 1 to 10 MiB, for which PyTorch wanted a segment of 20 MiB".to_owned()
+        }
+        _ => format!("a request of {tried}"),
+    }
+}
+
+fn whose(case: &Case<'_>) -> Option<String> {
+    let Balance {
+        total_bytes,
+        live_bytes,
+        idle_bytes,
+        own_other_bytes,
+        untold_bytes,
+        free_bytes,
+        ..
+    } = case.balance.as_ref()?;
+    let mut parts = vec![format!("{live_bytes} were live tensors of this process")];
+    let mut part = |bytes: Bytes, what: &str| {
+        if bytes > Bytes::ZERO {
+            parts.push(format!("{bytes} {what}"));
+        }
+    };
+    part(*idle_bytes, "its idle cache");
+    part(
+        own_other_bytes.unwrap_or_default(),
+        "its context and libraries",
+    );
+    part(case.balance.as_ref()?.of_others(), "other processes");
+    part(
+        *untold_bytes,
+        "not told apart (contexts, libraries, other processes)",
+    );
+    let last = match free_bytes {
+        Some(free) => format!("{free} were free"),
+        None => "what was free the text does not say".to_owned(),
+    };
+    let whole = if case.backend() == Backend::Mps {
+        "Of the limit of"
+    } else {
+        "Of the card's"
+    };
+    Some(format!(
+        "{whole} {total_bytes}, {}, and {last}.",
+        parts.join(", ")
+    ))
+}
+
+fn why(causes: &[Candidate]) -> Option<String> {
+    let first = causes.first()?;
+    let evidence = first.evidence.first()?;
+    if first.sure {
+        return Some(format!(
+            "The cause is certain: {} ({evidence}).",
+            first.title
+        ));
+    }
+    let second = causes
+        .get(1)
+        .filter(|second| second.score + 30 >= first.score);
+    let other = second.map_or_else(String::new, |second| format!(", or else {}", second.title));
+    Some(format!(
+        "The likeliest cause: {} ({evidence}){other}.",
+        first.title
+    ))
+}
+
+fn capitalized(sentence: &str) -> String {
+    let mut chars = sentence.chars();
+    chars.next().map_or_else(String::new, |first| {
+        first.to_uppercase().collect::<String>() + chars.as_str()
+    })
+}

@@ -3,8 +3,10 @@
 use clap::{Parser, Subcommand};
 
 use crate::commands::check::CheckArgs;
+use crate::commands::diff::DiffArgs;
 use crate::commands::explain::ExplainArgs;
 use crate::commands::gpus::GpusArgs;
+use crate::commands::replay::ReplayArgs;
 use crate::commands::run::RunArgs;
 use crate::commands::venv::VenvArgs;
 
@@ -43,6 +45,15 @@ pub(crate) enum Verb {
             Exit codes: 0 passed, 3 the script failed, 5 environment, 10 failed, 11 unknown."
     )]
     Check(CheckArgs),
+    /// Try the allocator's settings on a recorded memory snapshot, without running anything
+    #[command(
+        after_help = "Snapshots come from torch.cuda.memory._dump_snapshot, and from `oomproof run --snapshot FILE`.\n\
+            Exit codes: 0 done, 4 the file was refused, 10 none of the settings that were asked for gets through."
+    )]
+    Replay(ReplayArgs),
+    /// Show what is in use in one memory snapshot and was not in another, by source line
+    #[command(after_help = "Exit codes: 0 done, 4 a file was refused.")]
+    Diff(DiffArgs),
     /// List the GPUs that can be imitated, and which of them a profile fits on
     Gpus(GpusArgs),
     /// Say why memory ran out, from a message, a log or a profile, and what will help

@@ -32,6 +32,7 @@ mod resources;
 mod scale;
 mod search;
 mod smi;
+mod snapshot_file;
 mod split;
 mod standin_cache;
 mod starters;
@@ -45,6 +46,7 @@ mod failure;
 mod growth_text;
 mod printer;
 mod program;
+mod replay_text;
 mod verdict_text;
 
 pub use exit::Exit;

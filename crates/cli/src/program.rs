@@ -7,7 +7,7 @@ use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser};
 
 use crate::arguments::{Cli, Verb};
-use crate::commands::{check, explain, gpus, run, venv};
+use crate::commands::{check, diff, explain, gpus, replay, run, venv};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::printer;
@@ -38,6 +38,8 @@ fn dispatch(verb: Verb, user: Option<UserCommand>, resources: Resources) -> Resu
     match verb {
         Verb::Run(args) => run::run(&args, user, resources),
         Verb::Check(args) => check::check(&args, user, resources),
+        Verb::Replay(args) => replay::replay(&args),
+        Verb::Diff(args) => diff::diff(&args),
         Verb::Gpus(args) => gpus::gpus(&args, resources),
         Verb::Explain(args) => explain::explain(&args),
         Verb::Venv(args) => venv::venv(&args),

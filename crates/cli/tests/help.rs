@@ -12,5 +12,7 @@ fn of_the_program_and_of_every_verb() {
     check("help_check", "check -h");
     check("help_gpus", "gpus -h");
     check("help_explain", "explain -h");
+    check("help_replay", "replay -h");
+    check("help_diff", "diff -h");
     check("help_venv", "venv -h");
 }

@@ -17,5 +17,7 @@ mod gpus;
 mod help;
 /// Every refusal: one sentence, a hint and the documented code.
 mod refusals;
+/// Recorded traces under other settings, and what differs between two snapshots.
+mod replays;
 /// The environment that `oomproof venv` makes.
 mod venv;

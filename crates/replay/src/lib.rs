@@ -32,6 +32,7 @@ mod conf;
 mod matching;
 mod replay;
 mod trial;
+mod written;
 
 mod lifetimes;
 mod packing;

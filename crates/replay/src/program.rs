@@ -162,6 +162,8 @@ struct Reading<'a> {
     /// Segments of private pools in the snapshot: start to end, pool, and the entry from which on they are so.
     private: BTreeMap<u64, (u64, PoolId, usize)>,
     released: FxHashSet<PoolId>,
+    /// Private pools that requests went to.
+    seen_pools: FxHashSet<PoolId>,
     /// Blocks that became free when the allocator waited for them in the present request.
     waited_for: Vec<Tensor>,
     has_completions: bool,
@@ -205,6 +207,7 @@ impl<'a> Reading<'a> {
             live,
             private: private_segments(events, end),
             released: FxHashSet::default(),
+            seen_pools: FxHashSet::default(),
             waited_for: Vec::new(),
             has_completions: has_completions(events, end),
             reserved,
@@ -509,6 +512,9 @@ impl<'a> Reading<'a> {
     fn pool_of(&mut self, event_idx: usize) -> PoolId {
         let event = self.events[event_idx];
         if let Some(pool) = event.pool {
+            if pool != DEFAULT_POOL && self.seen_pools.insert(pool) {
+                self.undecided.ask(Question::PoolExtent);
+            }
             return pool;
         }
         if event.action != Action::Alloc {
@@ -517,6 +523,9 @@ impl<'a> Reading<'a> {
         match self.private.range(..=event.address).next_back() {
             Some((_, &(end, pool, from))) if event.address < end => {
                 if event_idx >= from {
+                    if self.seen_pools.insert(pool) {
+                        self.undecided.ask(Question::PoolExtent);
+                    }
                     return pool;
                 }
                 self.undecided.ask(Question::PoolUnknown);

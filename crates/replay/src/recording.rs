@@ -1,6 +1,8 @@
 //! One device of a snapshot: what it held at the end, and how it got there.
 
-use oomproof_snapshot::{Action as Word, BlockState as State, SegmentKind, Snapshot, StackId};
+use oomproof_snapshot::{
+    Action as Word, BlockState as State, Container, SegmentKind, Snapshot, StackId,
+};
 
 use crate::event::{Action, Event, PoolId, Stack};
 use crate::start::{Block, BlockState, Segment};
@@ -43,6 +45,14 @@ impl Recording {
                 }
             })
             .collect();
+        match snapshot.origin().containers.last() {
+            Some(Container::Profile) => {
+                recording.undecided.ask(Question::SizesAreOfBlocks);
+                recording.undecided.ask(Question::NoStreams);
+            }
+            Some(Container::ChromeTrace) => recording.undecided.ask(Question::NoStreams),
+            _ => {}
+        }
         let has_memory = recording
             .events
             .iter()

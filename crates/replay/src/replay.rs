@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use oomproof_allocator::{Configuration, Release, Settings, SettingsError, StateError};
-use oomproof_snapshot::{MinorRelease, ReleaseRange, Snapshot};
+use oomproof_snapshot::{MinorRelease, ReleaseRange, Snapshot, SnapshotBuilder};
 use oomproof_units::Bytes;
 use thiserror::Error;
 
@@ -11,7 +11,7 @@ use crate::capacity::{Available, available};
 use crate::conf::{Options, candidates, is_since};
 use crate::growth::{Growth, growth_in};
 use crate::lifetimes::peak_of_live_bytes;
-use crate::matching::{self, Keep, Match};
+use crate::matching::{self, Keep, Match, Matched};
 use crate::packing::pack;
 use crate::program::{Program, Step, Traced};
 use crate::recorded_settings::recorded_settings;
@@ -19,6 +19,7 @@ use crate::recording::{Recording, devices};
 use crate::start::{Segment, undo};
 use crate::trial::{Stage, Trial};
 use crate::undecided::{Question, Undecided};
+use crate::written::write_device;
 
 /// Bytes of a card where nothing says how many: more than any has, so that address space never ends.
 const LARGEST_CARD: Bytes = Bytes::from_gib(1024);
@@ -205,7 +206,8 @@ impl Replay {
             let settings = recorded_settings(recorded, release, &mut Undecided::default());
             let found = devices
                 .iter()
-                .map(|device| device.compare(release, &settings, total))
+                .map(|device| device.run(release, &settings, total, Keep::Nothing))
+                .map(|ran| ran.map(|matched| matched.found))
                 .collect::<Result<Vec<Match>, ReplayError>>();
             match found {
                 Ok(found) => {
@@ -227,16 +229,22 @@ impl Replay {
         };
         let mut shared = Undecided::default();
         let settings = recorded_settings(recorded, release, &mut shared);
-        if possible.len() > 1 {
+        let is_told = releases != ReleaseRange::ANY && !releases.is_contradictory();
+        if knowledge.release.is_none() && (possible.len() > 1 || !is_told) {
             shared.ask(Question::ReleaseUnsure);
         }
         let devices = devices.into_iter().zip(found).map(|(mut device, found)| {
             device.found = found;
+            if !is_since(release, 12) {
+                device.undecided.ask(Question::DriverAddresses);
+            }
             if !device.is_complete() && is_since(release, 12) {
                 device.undecided.ask(Question::StartOrder);
             }
             device.undecided.extend(&shared);
             if let Some(available) = knowledge.available {
+                device.undecided.answer(Question::CapacityUnknown);
+                device.undecided.answer(Question::CapacityIsRange);
                 device.available = Available::Given(available);
             }
             device
@@ -350,6 +358,19 @@ impl Replay {
         }
     }
 
+    /// The replay under the recorded settings as a snapshot, with the stacks of `snapshot`, which it was made from.
+    pub fn written(&self, snapshot: &Snapshot) -> Result<Snapshot, ReplayError> {
+        let mut builder = SnapshotBuilder::with_tables_of(snapshot);
+        if let Some(settings) = snapshot.settings() {
+            builder.settings(settings.clone());
+        }
+        for device in &self.devices {
+            let matched = device.run(self.release, &self.settings, self.total, Keep::Entries)?;
+            write_device(&mut builder, snapshot, device.device(), &matched);
+        }
+        Ok(builder.finish())
+    }
+
     fn parsed(&self, conf: Option<&str>) -> Result<Settings, SettingsError> {
         match conf {
             Some(conf) => Settings::parse(conf, self.release),
@@ -420,12 +441,13 @@ impl DeviceReplay {
         }
     }
 
-    fn compare(
+    fn run(
         &self,
         release: Release,
         settings: &Settings,
         total: Bytes,
-    ) -> Result<Match, ReplayError> {
+        keep: Keep,
+    ) -> Result<Matched, ReplayError> {
         let configuration = Configuration {
             device: u8::try_from(self.device()).unwrap_or(u8::MAX),
             ..Configuration::new(release).with_settings(settings.clone())
@@ -437,14 +459,12 @@ impl DeviceReplay {
             &self.recording.end,
             configuration,
             total,
-            Keep::Nothing,
+            keep,
         );
-        matched
-            .map(|matched| matched.found)
-            .map_err(|error| ReplayError::Contradiction {
-                device: self.device(),
-                error,
-            })
+        matched.map_err(|error| ReplayError::Contradiction {
+            device: self.device(),
+            error,
+        })
     }
 }
 

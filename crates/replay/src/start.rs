@@ -71,8 +71,13 @@ pub(crate) fn undo(
     undecided: &mut Undecided,
 ) -> Vec<Segment> {
     let mut undoing = Undoing::new(end);
+    let mut contradictions = Undecided::default();
     for event in events.iter().rev() {
-        undoing.undo(event, undecided);
+        undoing.undo(event, &mut contradictions);
+    }
+    // Where the end is not shown, everything that is in use there seems to be missing.
+    if !end.is_empty() {
+        undecided.extend(&contradictions);
     }
     let start = undoing.finish(events, block_size, undecided);
     if !start.is_empty() {

@@ -51,11 +51,72 @@ pub enum Question {
     CapacityIsRange,
     /// Addresses that the driver would have given are not known; they decide ties between free blocks of equal size.
     DriverAddresses,
-    /// Entries were recorded while history was switched on late or overwritten in a ring.
-    TraceStartsLate,
 }
 
 impl Question {
+    /// What is open and what was assumed, in a sentence without a full stop.
+    pub const fn sentence(self) -> &'static str {
+        match self {
+            Self::StartInferred => {
+                "the trace begins with memory in use; its layout was inferred backwards from the end"
+            }
+            Self::StartBlockSize => {
+                "blocks in use at the beginning may have held an unsplit rest of up to 1 MiB; taken as none"
+            }
+            Self::StartOrder => {
+                "which free blocks at the beginning are the oldest is not recorded, and decides between equal ones"
+            }
+            Self::UnknownBlock => {
+                "blocks were freed whose allocation is not in the trace and whose segment is not known; left out"
+            }
+            Self::MissingFree => {
+                "blocks were handed out twice without a free between; the free was put in"
+            }
+            Self::EndDiffers => {
+                "the trace does not lead to the segments of the snapshot; some entries are missing"
+            }
+            Self::WhoReleased => {
+                "memory was given back without a stack; taken as the allocator's doing, not as `empty_cache`"
+            }
+            Self::FailedRequestSize => {
+                "of a failed request only the size rounded up to 512 bytes is recorded"
+            }
+            Self::PendingFrees => {
+                "other streams used blocks; which ones is not recorded, and when they were done is taken as recorded"
+            }
+            Self::PoolUnknown => {
+                "the private pool of blocks in segments that are gone is not recorded; taken as the default pool"
+            }
+            Self::PoolExtent => {
+                "when private pools began and ended is not recorded; taken from their requests"
+            }
+            Self::ExpandableReserve => {
+                "the address space of expandable segments made before the trace is not recorded; taken as large enough"
+            }
+            Self::NoSegments => "the input has no segments: nothing to compare the replay with",
+            Self::SizesAreOfBlocks => {
+                "sizes are those of blocks and not of requests: other settings can look worse than they are"
+            }
+            Self::NoStreams => "streams are not recorded; taken as one",
+            Self::UnknownEntries => "entries of kinds that are not known were left out",
+            Self::SettingsUnknown => {
+                "the settings of the recorded run are not recorded in full; the rest is taken as PyTorch's defaults"
+            }
+            Self::ReleaseUnsure => {
+                "several releases of torch write such a snapshot; the oldest that replays it best was taken"
+            }
+            Self::CapacityUnknown => {
+                "how much memory PyTorch had is not recorded; taken as all that it asks for"
+            }
+            Self::CapacityIsRange => {
+                "how much memory PyTorch had is known only as a range; its lower end was taken"
+            }
+            Self::DriverAddresses => {
+                "which addresses the driver would have given is not known; they decide between equal free blocks"
+            }
+        }
+    }
+
     /// A word for programs.
     pub const fn id(self) -> &'static str {
         match self {
@@ -80,7 +141,6 @@ impl Question {
             Self::CapacityUnknown => "capacity_unknown",
             Self::CapacityIsRange => "capacity_is_range",
             Self::DriverAddresses => "driver_addresses",
-            Self::TraceStartsLate => "trace_starts_late",
         }
     }
 }
@@ -95,8 +155,13 @@ impl Undecided {
         *self.0.entry(question).or_default() += 1;
     }
 
+    /// Takes a question back that something else answers.
+    pub(crate) fn answer(&mut self, question: Question) {
+        self.0.remove(&question);
+    }
+
     /// Takes over what another part left open.
-    pub(crate) fn extend(&mut self, other: &Self) {
+    pub fn extend(&mut self, other: &Self) {
         for (question, count) in other.iter() {
             *self.0.entry(question).or_default() += count;
         }

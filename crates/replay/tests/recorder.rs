@@ -99,7 +99,7 @@ pub(crate) fn record(case: &Case) -> Recorded {
         emptied,
         entries: allocator.sink().clone(),
         segments: allocator.segments(),
-        statistics: allocator.statistics(),
+        statistics: allocator.statistics().clone(),
         conf: case.conf,
         settings,
     }

@@ -1,8 +1,10 @@
 //! The verbs, one file each: the arguments as typed, and one function that does the work.
 
 pub(crate) mod check;
+pub(crate) mod diff;
 pub(crate) mod explain;
 pub(crate) mod gpus;
 pub(crate) mod growth;
+pub(crate) mod replay;
 pub(crate) mod run;
 pub(crate) mod venv;

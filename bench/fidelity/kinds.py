@@ -31,7 +31,7 @@ class Workload:
     arguments: tuple[str, ...]
     gpu: str
     torch: str
-    """The version that the row names, as far as it does: `2.11.0` or `2.4`."""
+    """The version that the row names, as far as it does: `2.11.0`, `2.4` or `any`."""
     estimated: str | None = None
     """What the row leaves open, and how it was read."""
 
@@ -43,7 +43,8 @@ class Unmatched:
     reason: str
 
 
-UNSTATED = "states no version of torch: 2.5 is taken, the one of that winter"
+ANY = "any"
+"""For `torch`: the row states no version."""
 
 
 def number(text: object) -> str:
@@ -56,7 +57,7 @@ def match(row: dict) -> Workload | Unmatched:
     if "nvidia-smi" in row["metric"]:
         found = whole_process(row)
         if found:
-            return Workload("whole_process.py", tuple(map(str, found)), GPUS["NVIDIA A100 40GB"], "2.5", UNSTATED)
+            return Workload("whole_process.py", tuple(map(str, found)), GPUS["NVIDIA A100 40GB"], ANY)
     versions = row["framework_versions"]
     version = re.search(r"torch ~?(\d+\.\d+(?:\.\d+)?)(\.dev|a0)?", versions)
     if not version:

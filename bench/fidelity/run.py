@@ -21,7 +21,7 @@ HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
 
 import settings  # noqa: E402
-from kinds import Unmatched, Workload, match  # noqa: E402
+from kinds import ANY, Unmatched, Workload, match  # noqa: E402
 
 WORKLOADS = HERE / "workloads"
 
@@ -82,7 +82,9 @@ def figure_of(metric: str) -> str:
 
 
 def python_of(version: str, given: dict[str, str]) -> str | None:
-    """The interpreter for a version that may name no patch release."""
+    """The interpreter for a version that may name no patch release, or be left open: then the first one."""
+    if version == ANY:
+        return next(iter(given.values()), None)
     for have, python in given.items():
         if have == version or have.startswith(version + ".") or version.startswith(have + "."):
             return python

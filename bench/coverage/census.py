@@ -101,6 +101,17 @@ def count_elements(value: Any) -> int:
     return 0
 
 
+def let_trainers_count() -> None:
+    """Without a device the Trainer refuses bfloat16, though a CPU has it."""
+    if "transformers" not in sys.modules:
+        return
+    import torch
+    from transformers import training_args
+
+    if not torch.cuda.is_available():
+        training_args.is_torch_bf16_gpu_available = lambda: True
+
+
 def main() -> None:
     """Counts while the script runs."""
     del sys.argv[0]
@@ -116,6 +127,7 @@ def main() -> None:
     register_optimizer_step_post_hook(census.optimizer_ended)
     if not optimizers_only:
         register_module_forward_hook(census.module_ended)
+    let_trainers_count()
     try:
         runpy.run_path(sys.argv[0], run_name="__main__")
     finally:

@@ -79,7 +79,7 @@ def peak(blocks: list[dict[str, Any]], trace: list[dict[str, Any]]) -> tuple[int
 
 
 def comparable(data: Any) -> Any:
-    """Without what the model leaves out: earlier uses of a block in torch 2.0, and that a stack without frames is said."""
+    """Without what the model leaves out: earlier uses of a block in torch 2.0, and lists of no frames."""
     segments = data if isinstance(data, list) else data.get("segments", [])
     for block in (block for segment in segments for block in segment["blocks"]):
         history = block.get("history")

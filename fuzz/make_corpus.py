@@ -142,6 +142,7 @@ def seeds() -> dict[str, bytes]:
     made["good-legacy"] = legacy(plain)
     made["good-page"] = page(plain)
     made["good-profiler"] = profiler_trace()
+    made["good-key-damaged"] = plain.replace(b"segment_pool_id", b"segment_pool\x95id")
     made["bad-empty"] = b""
     made["bad-cut"] = plain[: len(plain) // 2]
     made["bad-global"] = b"\x80\x04\x8c\x02os\x8c\x06system\x93\x8c\x02ls\x85R."

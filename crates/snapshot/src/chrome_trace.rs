@@ -21,7 +21,7 @@ use crate::stack_table::StackId;
 const CUDA: i64 = 1;
 
 /// Devices beyond this are a forgery.
-const MOST_DEVICES: u32 = 4096;
+const MOST_DEVICES: u32 = 512;
 
 /// What such a trace cannot say.
 const LACKS: [&str; 3] = [

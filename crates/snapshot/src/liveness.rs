@@ -155,9 +155,9 @@ impl Snapshot {
                 _ => {}
             }
         }
-        let mut parts = vec![(0_u64, 0_usize); self.stacks().len()];
+        let mut parts: HashMap<StackId, (u64, usize)> = HashMap::new();
         let mut add = |stack: StackId, size: Bytes| {
-            let (bytes, n_blocks) = &mut parts[stack.index()];
+            let (bytes, n_blocks) = parts.entry(stack).or_default();
             *bytes = bytes.saturating_add(size.get());
             *n_blocks += 1;
         };
@@ -184,10 +184,8 @@ impl Snapshot {
         }
         let mut parts: Vec<PeakPart> = parts
             .into_iter()
-            .enumerate()
-            .filter(|(_, (_, n_blocks))| *n_blocks > 0)
             .map(|(stack, (bytes, n_blocks))| PeakPart {
-                stack: StackId(stack as u32),
+                stack,
                 requested: Bytes::new(bytes),
                 n_blocks,
             })

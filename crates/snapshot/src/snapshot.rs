@@ -119,8 +119,7 @@ impl PartialEq for Snapshot {
             };
             of.annotations.iter().map(described).collect()
         };
-        self.origin.schema == other.origin.schema
-            && self.settings == other.settings
+        self.settings == other.settings
             && segments(self) == segments(other)
             && traces(self) == traces(other)
             && annotations(self) == annotations(other)

@@ -1,7 +1,7 @@
 //! Stacks of frames, each stored once. Most entries of a trace come from few lines, and a stack is compared, grouped and
 //! counted far more often than it is printed, so it is a number; its frames lie side by side in one column.
 
-use std::hash::BuildHasher;
+use std::hash::{BuildHasher, Hash, Hasher};
 
 use hashbrown::{DefaultHashBuilder, HashTable};
 
@@ -106,11 +106,7 @@ impl Stacks {
 
     /// What else was recorded of a frame.
     pub fn notes(&self, id: FrameId) -> impl Iterator<Item = FrameNote> + '_ {
-        let start = self.notes.partition_point(|&(frame, _)| frame < id);
-        self.notes[start..]
-            .iter()
-            .take_while(move |&&(frame, _)| frame == id)
-            .map(|&(_, note)| note)
+        notes_at(&self.notes, id)
     }
 
     /// The frames of a stack with their texts, to compare with those of another snapshot.
@@ -163,7 +159,8 @@ impl Stacks {
             hasher,
             ..
         } = self;
-        let hash = hasher.hash_one(frame);
+        // Notes count too: many frames that differ in nothing else would share one hash.
+        let hash = hash_of(hasher, frame, notes.iter().copied());
         let found = frame_ids
             .entry(
                 hash,
@@ -171,7 +168,10 @@ impl Stacks {
                     frames[id as usize] == frame
                         && notes_at(all_notes, FrameId(id)).eq(notes.iter().copied())
                 },
-                |&id| hasher.hash_one(frames[id as usize]),
+                |&id| {
+                    let notes = notes_at(all_notes, FrameId(id));
+                    hash_of(hasher, frames[id as usize], notes)
+                },
             )
             .or_insert(new);
         let id = FrameId(*found.get());
@@ -207,6 +207,19 @@ impl Stacks {
         }
         StackId(id)
     }
+}
+
+fn hash_of(
+    hasher: &DefaultHashBuilder,
+    frame: Frame,
+    notes: impl Iterator<Item = FrameNote>,
+) -> u64 {
+    let mut state = hasher.build_hasher();
+    frame.hash(&mut state);
+    for note in notes {
+        note.hash(&mut state);
+    }
+    state.finish()
 }
 
 fn notes_at(notes: &[(FrameId, FrameNote)], id: FrameId) -> impl Iterator<Item = FrameNote> + '_ {

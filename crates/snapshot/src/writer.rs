@@ -2,6 +2,7 @@
 //! [`Schema`](crate::Schema) has, so that what was read from an old release is written as that release did.
 
 use oomproof_pickle::{Reference, Writer};
+use oomproof_units::Bytes;
 
 use crate::annotation::Annotation;
 use crate::entry::{Action, Entry, PoolId};
@@ -97,7 +98,7 @@ impl Pickled<'_> {
         self.number("total_size", segment.total_size.get());
         self.number("allocated_size", segment.allocated_size.get());
         self.number("active_size", segment.active_size.get());
-        if schema.requested_size {
+        if schema.requested_size || segment.requested_size != Bytes::ZERO {
             self.number("requested_size", segment.requested_size.get());
         }
         self.number("stream", segment.stream.get());
@@ -105,8 +106,12 @@ impl Pickled<'_> {
         if schema.segment_pool {
             self.writer.text("segment_pool_id");
             self.pool(segment.pool);
+        }
+        if schema.segment_pool || segment.is_expandable {
             self.writer.text("is_expandable");
             self.writer.bool(segment.is_expandable);
+        }
+        if schema.segment_pool || segment.stack != StackId::EMPTY {
             self.stack(segment.stack);
         }
         self.writer.text("blocks");
@@ -125,13 +130,14 @@ impl Pickled<'_> {
             self.number("address", block.address.get());
         }
         self.number("size", block.size.get());
-        if schema.requested_size {
+        let in_history = !schema.block_address && !schema.requested_size;
+        if !in_history {
             self.number("requested_size", block.requested_size.get());
         }
         self.word("state", block.state.word());
         if schema.block_address {
             self.stack(block.stack);
-        } else if block.stack != StackId::EMPTY || !schema.requested_size {
+        } else if block.stack != StackId::EMPTY || in_history {
             self.writer.text("history");
             self.writer.begin_list();
             self.writer.begin_dict();

@@ -282,6 +282,38 @@ fn finds_peak_failure_and_cut() {
     assert!(summary.to_text(&snapshot).contains("out of memory"));
 }
 
+/// Work grows with the length of the file and not with its square.
+#[test]
+fn is_not_slowed_down_by_tricks() {
+    const MANY: usize = 60_000;
+    let keys = b"\x80\x04\x8c\x08filename\x94\x8c\x04line\x94\x8c\x04name\x94\x8c\x06stream\x94"
+        .as_slice();
+    let frame = b"}(h\x00h\x00h\x02h\x00h\x01K\x01u\x94".as_slice();
+    let many = |part: &dyn Fn(usize) -> Vec<u8>| (0..MANY).flat_map(part).collect::<Vec<u8>>();
+    let noted = many(&|number| {
+        let note = format!("{number:05}");
+        [
+            b"}(h\x00h\x00h\x02h\x00h\x01K\x01h\x03\x8c\x05",
+            note.as_bytes(),
+            b"u0",
+        ]
+        .concat()
+    });
+    let one_by_one = many(&|_| b"h\x04a".to_vec());
+    let in_turn = many(&|_| b"h\x05h\x04a0h\x06h\x04a0".to_vec());
+    let wide = many(&|_| b"h\x03K\x01".to_vec());
+    let referred = many(&|_| b"]h\x04a0".to_vec());
+    let files = [
+        [keys, &noted, b"."].concat(),
+        [keys, frame, b"0]", &one_by_one, b"."].concat(),
+        [keys, frame, b"0]\x940]\x940", &in_turn, b"h\x05."].concat(),
+        [keys, b"}\x94(", &wide, b"u0", &referred, b"."].concat(),
+    ];
+    for file in files {
+        assert!(Snapshot::read(&file).is_err());
+    }
+}
+
 proptest! {
     #[test]
     fn survives_damage(at in any::<prop::sample::Index>(), byte in any::<u8>(), second in any::<prop::sample::Index>()) {

@@ -198,6 +198,7 @@ proptest! {
         let written = write_snapshot(&snapshot);
         let again = Snapshot::read(&written).unwrap();
         prop_assert_eq!(&again, &snapshot);
+        prop_assert_eq!(again.origin().schema, snapshot.origin().schema);
         prop_assert_eq!(write_snapshot(&again), written);
     }
 

@@ -15,8 +15,8 @@ use crate::snapshot::Snapshot;
 use crate::text_table::TextId;
 use crate::trace::Trace;
 
-/// More devices than this are a forgery: lists of empty traces cost two bytes each in a pickle.
-const MOST_DEVICES: usize = 4096;
+/// More devices than this are a forgery, and a summary looks at all segments for each device.
+const MOST_DEVICES: usize = 512;
 
 /// Something is wrong with the content, and where it stands if it stands in one place.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,7 +41,9 @@ pub(super) fn assemble(
     container: Container,
 ) -> Result<Snapshot, Flaw> {
     let root = match rows.slots.of(value) {
-        Some(Slot::Pending(index)) => std::mem::take(&mut rows.slots.pending[index as usize]),
+        Some(Slot::Pending(index) | Slot::Dict(index)) => {
+            std::mem::take(&mut rows.slots.pending[index as usize])
+        }
         Some(Slot::List(_) | Slot::EmptyList)
             if rows.slots.rows(value, Kind::Segment).is_some() =>
         {
@@ -169,6 +171,9 @@ impl Rows {
                 offset: Some(segment.offset),
             };
             let info = segment.info;
+            if info.device as usize >= MOST_DEVICES {
+                return Err(at(Misfit::TooManyDevices(info.device as usize)));
+            }
             let end = end_of("segment", info.address, info.total_size).map_err(at)?;
             segments.push(info);
             let mut next = info.address;

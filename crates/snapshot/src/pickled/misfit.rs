@@ -42,6 +42,6 @@ pub enum Misfit {
     #[error("the pickle holds {0} and no snapshot")]
     NoSnapshot(&'static str),
     /// There are more devices than any machine has.
-    #[error("there are {0} devices, more than any machine has")]
+    #[error("there is a device {0}, more than any machine has")]
     TooManyDevices(usize),
 }

@@ -17,7 +17,9 @@ pub(super) fn recorded_settings(
     field: Field,
 ) -> Result<Option<RecordedSettings>, Misfit> {
     let items = match rows.slots.of(field.value) {
-        Some(Slot::Pending(index)) => std::mem::take(&mut rows.slots.pending[index as usize]),
+        Some(Slot::Pending(index) | Slot::Dict(index)) => {
+            std::mem::take(&mut rows.slots.pending[index as usize])
+        }
         Some(Slot::EmptyDict) => return Ok(None),
         _ => return Err(field.wrong("a dictionary of settings")),
     };
@@ -42,7 +44,7 @@ pub(super) fn recorded_settings(
             }
             words::GARBAGE_COLLECTION_THRESHOLD => {
                 settings.garbage_collection_threshold = match value {
-                    Value::Float(threshold) => threshold,
+                    Value::Float(threshold) if threshold.is_finite() => threshold,
                     Value::Int(threshold) => threshold as f64,
                     _ => return Err(field.wrong("a number")),
                 }
@@ -70,7 +72,7 @@ fn other(rows: &mut Rows, settings: &mut RecordedSettings, key: u32, value: Valu
         Value::Bool(flag) => SettingValue::Flag(flag),
         Value::Int(number) => SettingValue::Number(number),
         Value::Unsigned(number) => SettingValue::Number(i64::try_from(number).unwrap_or(i64::MAX)),
-        Value::Float(number) => SettingValue::Fraction(number),
+        Value::Float(number) if number.is_finite() => SettingValue::Fraction(number),
         Value::Text(text) => SettingValue::Text(rows.texts.get(TextId(text.0)).to_owned()),
         _ => {
             rows.unknown_keys.insert(TextId(key));
@@ -85,7 +87,7 @@ fn other(rows: &mut Rows, settings: &mut RecordedSettings, key: u32, value: Valu
 fn divisions(rows: &Rows, field: Field) -> Result<Vec<(u64, u64)>, Misfit> {
     const EXPECTED: &str = "a dictionary from MiB to divisions";
     let items = match rows.slots.of(field.value) {
-        Some(Slot::Pending(index)) => &rows.slots.pending[index as usize],
+        Some(Slot::Pending(index) | Slot::Dict(index)) => &rows.slots.pending[index as usize],
         Some(Slot::EmptyDict) => return Ok(Vec::new()),
         _ => return Err(field.wrong(EXPECTED)),
     };

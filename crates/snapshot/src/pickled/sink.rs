@@ -407,7 +407,9 @@ impl Rows {
             return Ok(row);
         }
         self.slots.pending[index as usize] = items;
-        Ok(slot)
+        // It is not looked at again, however often the pickle refers to it.
+        self.slots.set(handle, Slot::Dict(index));
+        Ok(Slot::Dict(index))
     }
 
     /// What kind of list an item belongs in, and the row that stands for it there.

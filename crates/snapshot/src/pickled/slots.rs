@@ -12,8 +12,10 @@ pub(super) enum Slot {
     EmptyDict,
     /// A list that has nothing in it yet.
     EmptyList,
-    /// A dictionary that is not one of the kinds below, or not yet: an index of `pending`.
+    /// A dictionary that may still become one of the kinds below: an index of `pending`.
     Pending(u32),
+    /// A dictionary that is not one of the kinds below and cannot become one: an index of `pending`.
+    Dict(u32),
     /// A row of its kind.
     Row(Kind, u32),
     /// A list of frames, stored as the stack it is.

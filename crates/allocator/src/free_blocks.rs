@@ -270,7 +270,7 @@ impl Bins {
 }
 
 /// Up to here, moving entries along costs less than a tree.
-const MAX_LISTED: usize = 48;
+const MAX_LISTED: usize = 192;
 
 /// Few blocks are a list with the first at its end, where it is taken away at no cost; many are a tree.
 #[derive(Clone, Debug)]

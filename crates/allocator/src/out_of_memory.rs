@@ -92,15 +92,13 @@ impl OutOfMemory {
 
     fn advice(&self, minor: u16) -> String {
         match self.expandable_segments {
-            Some(reserve)
-                if minor >= 15 && self.rounded > reserve && self.rounded <= self.total =>
-            {
+            Some(reserve) if minor >= 15 && self.tried > reserve && self.tried <= self.total => {
                 format!(
                     " This allocation exceeds the expandable-segment reserve of {reserve} for this stream, and a single \
                  allocation cannot span expandable segments. Raise PYTORCH_CUDA_ALLOC_CONF \
                  expandable_segments_reserve or expandable_segments_reserve_by_class (or unset it) so that a segment \
                  is at least {}.",
-                    self.rounded
+                    self.tried
                 )
             }
             Some(_) if minor == 14 => String::new(),

@@ -154,6 +154,7 @@ def seeds() -> dict[str, bytes]:
     overlapping = snapshot(5)
     overlapping["segments"] += snapshot(5)["segments"]
     made["bad-overlap"] = pickle.dumps(overlapping, 4)
+    made["bad-archive-short"] = b"PK\x05\x06\x02\x00u\x00\x00\x00\x00*\x00\x00\x00\x00"
     made["bad-archive"] = made["good-archive"][:-30]
     return made
 

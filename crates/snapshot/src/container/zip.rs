@@ -164,10 +164,11 @@ fn directory(file: &[u8]) -> Result<(u64, usize, usize), ReadError> {
     let end_at = (earliest..=file.len().saturating_sub(END_LEN))
         .rev()
         .find(|&at| {
-            let comment = file
-                .get(at + 20..at + 22)
-                .map(|bytes| usize::from(u16_at(bytes, 0)));
-            file[at..].starts_with(END) && comment == Some(file.len() - at - END_LEN)
+            let comment_len = file
+                .get(at + 20..at + END_LEN)
+                .map(|bytes| u16_at(bytes, 0));
+            let end = comment_len.map(|len| at + END_LEN + usize::from(len));
+            file[at..].starts_with(END) && end == Some(file.len())
         })
         .ok_or_else(|| damaged(file.len(), "it is cut off: its directory is missing"))?;
     let end = &file[end_at..];

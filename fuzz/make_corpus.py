@@ -159,8 +159,27 @@ def seeds() -> dict[str, bytes]:
     return made
 
 
+TEXTS = {
+    "good-first-generation": "Tried to allocate 2.00 MiB (GPU 0; 8.00 GiB total capacity; 6.00 GiB already allocated; "
+    "0 bytes free; 7.00 GiB allowed; 6.50 GiB reserved in total by PyTorch)",
+    "good-second-generation": "[rank1]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 20.00 MiB. GPU 1 "
+    "has a total capacity of 8.00 GiB of which 5.00 MiB is free. Process 12 has 1.00 GiB memory in use. Of the "
+    "allocated memory 6.00 GiB is allocated by PyTorch, and 512.00 MiB is reserved by PyTorch but unallocated.",
+    "good-traceback": 'Traceback (most recent call last):\n  File "train.py", line 3, in main\n    loss.backward()\n'
+    "RuntimeError: CUDA error: out of memory",
+    "good-async": "Allocation on device 0 would exceed allowed memory. (out of memory)\nRequested : 1.00 GiB\n"
+    "PyTorch limit (set by user-supplied memory fraction)\n : 17179869184.00 GiB",
+    "good-smi": "|    0   N/A  N/A     12345      C   python train.py        18000MiB |\n",
+}
+"""Seeds of the target that explains texts."""
+
+
 def main() -> None:
-    """Writes them for both targets; the target of pickles takes only those that are bare."""
+    """Writes them; the target of pickles takes only those that are bare."""
+    texts = HERE / "explain"
+    texts.mkdir(parents=True, exist_ok=True)
+    for name, text in TEXTS.items():
+        (texts / name).write_text(text, encoding="utf-8")
     for target in ["pickle", "snapshot"]:
         folder = HERE / target
         folder.mkdir(parents=True, exist_ok=True)

@@ -56,9 +56,9 @@ pub(crate) enum Verb {
     Diff(DiffArgs),
     /// List the GPUs that can be imitated, and which of them a profile fits on
     Gpus(GpusArgs),
-    /// Say why memory ran out, from a message, a log or a profile, and what will help
+    /// Say why memory ran out, from a message, a log, a snapshot or a profile, and what will help
     #[command(
-        after_help = "Exit codes: 0 explained, 4 the file cannot be read as text or profile, 11 no failure was found."
+        after_help = "Exit codes: 0 explained, 4 the file cannot be read, 11 no failure was found."
     )]
     Explain(ExplainArgs),
     /// Make a light environment with torch and without NVIDIA's libraries

@@ -87,57 +87,84 @@ pub fn explain(input: &Input<'_>) -> Explanation {
         failure.phase = held.phase.or(failure.phase);
         failure.r#where = held.place.clone().or(failure.r#where.take());
     }
-    let smi = smi::read(input.text);
-    let suspects = input.script.map(script::suspects).unwrap_or_default();
-    let Some(failure) = found.get(explained) else {
-        return Explanation {
+    let balance = found
+        .get(explained)
+        .and_then(|failure| Balance::of(&failure.figures));
+    Explanation::of(Facts {
+        failures: found,
+        explained,
+        balance,
+        cues,
+        nvidia_smi: smi::read(input.text),
+        suspects: input.script.map(script::suspects).unwrap_or_default(),
+        held: input.held,
+    })
+}
+
+/// What is known before anything is concluded.
+pub(crate) struct Facts<'a> {
+    pub failures: Vec<Failure>,
+    /// Index of the one to explain; beyond the end when there is none.
+    pub explained: usize,
+    pub balance: Option<Balance>,
+    pub cues: Cues,
+    pub nvidia_smi: Option<Smi>,
+    pub suspects: Vec<Suspect>,
+    pub held: Option<&'a Held>,
+}
+
+impl Explanation {
+    /// Concludes.
+    pub(crate) fn of(facts: Facts<'_>) -> Self {
+        let nothing = Self {
             schema: SCHEMA,
             story: vec!["The text has no failure that is known.".to_owned()],
-            failures: found,
+            failures: Vec::new(),
             explained: None,
             figures: Figures::default(),
             card: None,
             phase: None,
             torch: None,
-            nvidia_smi: smi,
-            suspects,
+            nvidia_smi: facts.nvidia_smi,
+            suspects: facts.suspects,
             causes: Vec::new(),
             decide_with: None,
             remedies: Vec::new(),
             useless: Vec::new(),
         };
-    };
-    let case = Case {
-        failure,
-        failures: &found,
-        balance: Balance::of(&failure.figures),
-        cues: &cues,
-        suspects: &suspects,
-        held: input.held,
-    };
-    let causes = judge::causes(&case);
-    let story = story::story(&case, &causes);
-    let remedies = remedy::remedies(&case, &causes);
-    let useless = useless::useless(&case, causes.first());
-    let decide_with = causes
-        .first()
-        .filter(|first| !first.sure)
-        .map(|first| check(first.id, &case));
-    Explanation {
-        schema: SCHEMA,
-        story,
-        figures: failure.figures.clone(),
-        card: case.balance.clone(),
-        phase: failure.phase,
-        torch: Some(failure.torch),
-        nvidia_smi: smi,
-        causes,
-        decide_with,
-        remedies,
-        useless,
-        explained: Some(explained),
-        suspects: suspects.clone(),
-        failures: found.clone(),
+        let Some(failure) = facts.failures.get(facts.explained) else {
+            return nothing;
+        };
+        let case = Case {
+            failure,
+            failures: &facts.failures,
+            balance: facts.balance,
+            cues: &facts.cues,
+            suspects: &nothing.suspects,
+            held: facts.held,
+        };
+        let causes = judge::causes(&case);
+        let undecided = causes.first().filter(|first| !first.sure);
+        let concluded = Self {
+            story: story::story(&case, &causes),
+            explained: Some(facts.explained),
+            figures: failure.figures.clone(),
+            phase: failure.phase,
+            torch: Some(failure.torch),
+            decide_with: undecided.map(|first| check(first.id, &case)),
+            remedies: remedy::remedies(&case, &causes),
+            useless: useless::useless(&case, causes.first()),
+            card: case.balance.clone(),
+            suspects: nothing.suspects.clone(),
+            nvidia_smi: nothing.nvidia_smi.clone(),
+            schema: SCHEMA,
+            causes,
+            failures: Vec::new(),
+        };
+        Self {
+            failures: facts.failures,
+            ..concluded
+        }
     }
 }
 

@@ -98,6 +98,8 @@ pub enum Format {
     TritonResources,
     /// A CUDA error that is not about memory running out.
     OtherCudaError,
+    /// No text: an entry of a memory snapshot.
+    Snapshot,
 }
 
 impl Format {
@@ -140,6 +142,7 @@ impl Format {
             Self::BatchFinder => "batch_finder",
             Self::TritonResources => "triton_resources",
             Self::OtherCudaError => "other_cuda_error",
+            Self::Snapshot => "snapshot",
         }
     }
 
@@ -155,6 +158,7 @@ impl Format {
                     | Self::ThcRuntime
                     | Self::TritonResources
                     | Self::DataloaderShm
+                    | Self::Snapshot
             )
     }
 

@@ -19,6 +19,7 @@
 
 mod explanation;
 mod of_run;
+mod of_snapshot;
 
 mod anchor_table;
 mod failure;
@@ -58,6 +59,7 @@ pub use held::{Held, HeldBy};
 pub use judge::Candidate;
 pub use moment::Moment;
 pub use of_run::explain_run;
+pub use of_snapshot::explain_snapshot;
 pub use release::{Release, Releases};
 pub use remedy::{Cost, Numerics, Remedy, SavesKind};
 pub use script::{Suspect, Suspicion, suspects};

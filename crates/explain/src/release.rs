@@ -9,7 +9,7 @@ pub struct Release(pub u32, pub u32);
 
 /// The newest release whose texts are known.
 pub(crate) const NEWEST: Release = Release(2, 15);
-const OLDEST: Release = Release(0, 1);
+pub(crate) const OLDEST: Release = Release(0, 1);
 
 impl std::str::FromStr for Release {
     type Err = ();

@@ -53,7 +53,12 @@ fn what_failed(case: &Case<'_>) -> String {
             ),
         },
     };
-    let sentence = format!("{rank}{what}{moment}{place}.");
+    let on = if case.format() == Format::Snapshot {
+        format!(" ({})", case.failure.message)
+    } else {
+        String::new()
+    };
+    let sentence = format!("{rank}{what}{moment}{place}{on}.");
     capitalized(&sentence)
 }
 
@@ -109,10 +114,11 @@ fn whose(case: &Case<'_>) -> Option<String> {
         Some(free) => format!("{free} were free"),
         None => "what was free the text does not say".to_owned(),
     };
-    let whole = if case.backend() == Backend::Mps {
-        "Of the limit of"
-    } else {
-        "Of the card's"
+    let whole = match (case.backend(), case.format()) {
+        (Backend::Mps, _) => "Of the limit of",
+        // Context and other processes are in no snapshot.
+        (_, Format::Snapshot) => "Of the card's at least",
+        _ => "Of the card's",
     };
     Some(format!(
         "{whole} {total_bytes}, {}, and {last}.",

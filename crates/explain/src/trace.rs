@@ -17,6 +17,7 @@ const MOST_FRAMES: usize = 200;
 const LIBRARIES: &[&str] = &[
     "site-packages",
     "dist-packages",
+    "lib/python3",
     "/lib/python",
     "\\lib\\",
     "<frozen",

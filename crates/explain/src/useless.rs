@@ -90,6 +90,7 @@ fn empty_cache(case: &Case<'_>, first: CauseId) -> Option<String> {
             | Format::V2Pools
             | Format::NpuV1
             | Format::Cut
+            | Format::Snapshot
     );
     if !native {
         return None;
@@ -108,10 +109,12 @@ fn empty_cache(case: &Case<'_>, first: CauseId) -> Option<String> {
 }
 
 fn allocator_hint(case: &Case<'_>, first: CauseId) -> Option<String> {
-    if !case.format().is_of_allocator() || first == CauseId::Fragmentation {
+    let of_allocator = case.format().is_of_allocator() || case.is(Format::Snapshot);
+    if !of_allocator || first == CauseId::Fragmentation {
         return None;
     }
-    if case.cues.expandable_segments() && case.says("expandable_segments") {
+    let advised = case.is(Format::Snapshot) || case.says("expandable_segments");
+    if case.cues.expandable_segments() && advised {
         return Some("expandable segments are on already".into());
     }
     let balance = case.balance.as_ref()?;

@@ -6,8 +6,11 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use oomproof_analysis::{Circumstances, Strictness, Verdict};
-use oomproof_explain::{Explanation, Input, Release, causes, explain as explained, explain_run};
+use oomproof_explain::{
+    Explanation, Input, Release, causes, explain as explained, explain_run, explain_snapshot,
+};
 use oomproof_profile::{Profile, layout};
+use oomproof_snapshot::Snapshot;
 use serde::Serialize;
 
 use crate::bar::Glyphs;
@@ -16,6 +19,7 @@ use crate::explain_text;
 use crate::failure::{Failure, reason};
 use crate::printer;
 use crate::profile_file;
+use crate::snapshot_file;
 
 /// Longer texts are read at both ends: the first failure and the last lines matter.
 const LONGEST_TEXT: usize = 32 << 20;
@@ -25,7 +29,7 @@ const LONGEST_FILE: u64 = 4 << 30;
 /// Arguments of `oomproof explain`.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ExplainArgs {
-    /// The message, the log, the output of nvidia-smi, or the profile of a run; - reads the standard input
+    /// The message, the log, the output of nvidia-smi, a memory snapshot, or the profile of a run; - reads the standard input
     #[arg(value_name = "FILE", required_unless_present = "list")]
     pub file: Option<PathBuf>,
 
@@ -71,8 +75,12 @@ pub(crate) fn explain(args: &ExplainArgs) -> Result<Exit, Failure> {
     let bytes = read(file)?;
     let found = if is_profile(&bytes) {
         of_profile(file, &bytes, script.as_deref())?
+    } else if is_snapshot(&bytes) {
+        let snapshot = snapshot_file::parse(file, &bytes)?;
+        of_snapshot(file, &snapshot, script.as_deref())?
+    } else if let Some(snapshot) = in_text(&bytes) {
+        of_snapshot(file, &snapshot, script.as_deref())?
     } else {
-        refuse_other_files(file, &bytes)?;
         explained(&Input {
             text: &both_ends(&bytes),
             script: script.as_deref(),
@@ -190,26 +198,33 @@ fn of_profile(file: &Path, bytes: &[u8], script: Option<&str>) -> Result<Explana
     })
 }
 
-/// Files that are neither text nor a profile.
-fn refuse_other_files(file: &Path, bytes: &[u8]) -> Result<(), Failure> {
-    let begins = |mark: &[u8]| bytes.starts_with(mark);
-    let what =
-        if begins(b"\x80\x02") || begins(b"\x80\x03") || begins(b"\x80\x04") || begins(b"\x80\x05")
-        {
-            "a pickle"
-        } else if begins(b"PK\x03\x04") {
-            "a zip archive"
-        } else if begins(b"\x1f\x8b") {
-            "compressed"
-        } else {
-            return Ok(());
-        };
-    Err(Failure::new(
-        Exit::InputRefused,
-        "unsupported_input",
-        format!("{} is {what} and not a text or a profile", file.display()),
-    )
-    .hint("give the message, the log, or the profile of `oomproof run`"))
+/// What begins like a snapshot in one of its wrappings, and like no text.
+fn is_snapshot(bytes: &[u8]) -> bool {
+    let marks: [&[u8]; 4] = [b"\x80", b"PK\x03\x04", b"\x1f\x8b", b"\x28\xb5\x2f\xfd"];
+    marks.iter().any(|mark| bytes.starts_with(mark))
+}
+
+fn of_snapshot(
+    file: &Path,
+    snapshot: &Snapshot,
+    script: Option<&str>,
+) -> Result<Explanation, Failure> {
+    explain_snapshot(snapshot, script).ok_or_else(|| {
+        Failure::new(
+            Exit::Unknown,
+            "nothing_to_explain",
+            format!("the snapshot {} has no request that failed", file.display()),
+        )
+        .hint(
+            "failed requests are recorded while `torch.cuda.memory._record_memory_history()` is on",
+        )
+    })
+}
+
+/// Pages and traces are text, too, and so are logs: only what can be read as a snapshot is one.
+fn in_text(bytes: &[u8]) -> Option<Snapshot> {
+    let like = bytes.starts_with(b"<") || bytes.starts_with(b"{");
+    like.then(|| Snapshot::read(bytes).ok()).flatten()
 }
 
 fn both_ends(bytes: &[u8]) -> String {

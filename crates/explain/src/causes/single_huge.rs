@@ -36,7 +36,8 @@ fn detect(case: &Case<'_>) -> Option<Finding> {
         .failure
         .figures
         .total_bytes
-        .or(case.failure.figures.allowed_bytes);
+        .or(case.failure.figures.allowed_bytes)
+        .or(case.balance.as_ref().map(|balance| balance.total_bytes));
     let Some(total) = total else {
         return large_by_itself(case, tried);
     };

@@ -6,6 +6,7 @@ use oomproof_units::Bytes;
 use crate::case::Case;
 use crate::cause::{Cause, CauseId, Finding};
 use crate::format::{Backend, Format};
+use crate::held::Held;
 use crate::moment::Moment;
 
 pub(crate) const CAUSE: Cause = Cause {
@@ -69,7 +70,16 @@ fn detect(case: &Case<'_>) -> Option<Finding> {
         balance.live_bytes, balance.total_bytes
     );
     let mut finding = Finding::candidate(score, evidence);
-    if let Some(held) = case.held.filter(|held| held.total() > Bytes::ZERO) {
+    if let Some(lines) = case
+        .held
+        .filter(|_| case.is(Format::Snapshot))
+        .and_then(|held| Held::largest(&held.lines))
+    {
+        finding = finding.and(format!(
+            "{} of it was without a tensor, so pieces are not what is missing; by source line, {lines}",
+            balance.idle_bytes
+        ));
+    } else if let Some(held) = case.held.filter(|held| held.total() > Bytes::ZERO) {
         finding = finding.and(format!(
             "of them {} are the model, {} gradients, {} state of the optimizer, and {} grow with the batch",
             held.model_bytes, held.gradient_bytes, held.optimizer_bytes, held.batch_bytes

@@ -106,14 +106,21 @@ fn batch_matters(case: &Case<'_>) -> bool {
     )
 }
 
+/// What grows with the batch, where a recorded run says so.
+fn of_batch(case: &Case<'_>) -> Option<Bytes> {
+    case.held
+        .map(|held| held.batch_bytes)
+        .filter(|bytes| *bytes > Bytes::ZERO)
+}
+
 /// Percent by which the batch has to shrink at least, and whether that is a bound only.
 fn shrink(case: &Case<'_>) -> Option<(u64, Bytes, bool)> {
     let balance = case.balance.as_ref()?;
     let short = balance.short_bytes.filter(|short| *short > Bytes::ZERO)?;
     let tried = balance.tried_bytes.unwrap_or_default();
-    let (scales, bound) = match case.held {
-        Some(held) if held.batch_bytes > Bytes::ZERO => (held.batch_bytes + tried, false),
-        _ => (balance.live_bytes + tried, true),
+    let (scales, bound) = match of_batch(case) {
+        Some(of_batch) => (of_batch + tried, false),
+        None => (balance.live_bytes + tried, true),
     };
     // Upwards: a batch that is a little too large is too large.
     let percent = crate::balance::share(short, scales) + 1;
@@ -219,9 +226,7 @@ fn checkpointing(case: &Case<'_>) -> Option<Advice> {
     ) {
         return None;
     }
-    let saves = case
-        .held
-        .map_or(Saves::Unknown, |held| Saves::UpTo(held.batch_bytes));
+    let saves = of_batch(case).map_or(Saves::Unknown, Saves::UpTo);
     let extra = if case.cues.savers() == Some("gradient checkpointing") {
         "; it is named in the log already, so look whether it is in effect: the model must be in training mode, and its inputs must need gradients"
     } else {
@@ -247,8 +252,8 @@ fn half(case: &Case<'_>) -> Option<Advice> {
     if matches!(case.phase(), Some(Moment::Save | Moment::Optimizer)) {
         return None;
     }
-    let saves = match case.held {
-        Some(held) if !at_load => Saves::UpTo(Bytes::new(held.batch_bytes.get() / 2)),
+    let saves = match of_batch(case) {
+        Some(of_batch) if !at_load => Saves::UpTo(Bytes::new(of_batch.get() / 2)),
         _ => live
             .filter(|live| *live > Bytes::ZERO)
             .map_or(Saves::Unknown, |live| {

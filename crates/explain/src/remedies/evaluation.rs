@@ -1,5 +1,7 @@
 //! Evaluation without what only training needs.
 
+use oomproof_units::Bytes;
+
 use crate::case::Case;
 use crate::cause::CauseId;
 use crate::release::Release;
@@ -33,7 +35,9 @@ fn no_grad(case: &Case<'_>) -> Option<Advice> {
     Some(Advice {
         saves: case
             .held
-            .map_or(Saves::Unknown, |held| Saves::UpTo(held.batch_bytes)),
+            .map(|held| held.batch_bytes)
+            .filter(|bytes| *bytes > Bytes::ZERO)
+            .map_or(Saves::Unknown, Saves::UpTo),
         text: "`model.eval()` switches layers over and keeps graphs all the same; this does not"
             .into(),
         code: format!(

@@ -42,7 +42,9 @@ fn without_copies(case: &Case<'_>) -> Option<Advice> {
     };
     let saves = case
         .held
-        .map_or(Saves::Unknown, |held| Saves::UpTo(held.model_bytes));
+        .map(|held| held.model_bytes)
+        .filter(|bytes| *bytes > Bytes::ZERO)
+        .map_or(Saves::Unknown, Saves::UpTo);
     Some(Advice {
         saves,
         text: "the default form of Adam makes a temporary list as large as the trained parameters in every step".into(),
@@ -59,9 +61,12 @@ fn smaller_state(case: &Case<'_>) -> Option<Advice> {
                 | crate::moment::Moment::Load
         )
     );
-    let saves = case.held.map_or(Saves::Unknown, |held| {
-        Saves::UpTo(Bytes::new(held.optimizer_bytes.get() / 4 * 3))
-    });
+    let state = case.held.map(|held| held.optimizer_bytes);
+    let saves = state
+        .filter(|bytes| *bytes > Bytes::ZERO)
+        .map_or(Saves::Unknown, |bytes| {
+            Saves::UpTo(Bytes::new(bytes.get() / 4 * 3))
+        });
     training.then(|| Advice {
         saves,
         text: "Adam's two moments take twice the trained parameters in their own type; in 8 bits a quarter of that".into(),
@@ -70,7 +75,9 @@ fn smaller_state(case: &Case<'_>) -> Option<Advice> {
 }
 
 fn fewer(case: &Case<'_>) -> Option<Advice> {
-    let held = case.held?;
+    let held = case
+        .held
+        .filter(|held| held.optimizer_bytes + held.gradient_bytes > Bytes::ZERO)?;
     Some(Advice {
         saves: Saves::UpTo(held.optimizer_bytes + held.gradient_bytes),
         text:

@@ -8,5 +8,7 @@ mod formats;
 mod hostile;
 /// What is offered, and what is ruled out.
 mod remedies;
+/// Snapshots of our own making.
+mod snapshots;
 /// Texts of every generation, written as PyTorch writes them.
 mod texts;

@@ -1,6 +1,6 @@
 //! The card to imitate: one of the catalog, one with another size, or a generic one.
 
-use oomproof_gpus::{Gpu, UnknownGpu, context_bytes, find};
+use oomproof_gpus::{Gpu, UnknownGpu, context_bytes, context_bytes_all_kernels, find};
 use oomproof_profile::{DeviceSettings, Range};
 use oomproof_units::Bytes;
 
@@ -80,9 +80,14 @@ impl Card {
         }
     }
 
-    /// What a CUDA context takes on it.
+    /// What a CUDA context takes on it, in the environment that the script will have.
     pub(crate) fn context(&self, cuda_version: u32) -> Range {
-        context_bytes(&self.gpu, cuda_version)
+        // PyTorch asks for loading on first use only where nothing else was asked for.
+        if std::env::var_os("CUDA_MODULE_LOADING").is_some_and(|how| how == "EAGER") {
+            context_bytes_all_kernels(&self.gpu)
+        } else {
+            context_bytes(&self.gpu, cuda_version)
+        }
     }
 }
 

@@ -60,6 +60,11 @@ pub fn context_bytes(gpu: &Gpu, cuda_version: u32) -> Range {
     }
 }
 
+/// The same for a process that loads all kernels at its start, as `CUDA_MODULE_LOADING=EAGER` makes it with any CUDA.
+pub fn context_bytes_all_kernels(gpu: &Gpu) -> Range {
+    context_bytes(gpu, FIRST_LAZY - 1)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -249,6 +254,16 @@ mod tests {
             rounded(range.high),
         );
         assert_eq!(found, mib, "{name}");
+    }
+
+    #[test]
+    fn loading_all_kernels_takes_what_it_took_before_there_was_a_choice() {
+        for name in ["t4", "a100-40gb", "h100-80gb"] {
+            let gpu = find(name).unwrap();
+            let all = context_bytes_all_kernels(gpu);
+            assert_eq!(all, context_bytes(gpu, 11_020), "{name}");
+            assert!(all.high > context_bytes(gpu, LAZY).high, "{name}");
+        }
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The catalog of GPUs: what each reports to programs, how sure that is, and where it is known from.
 //!
 //! ```
-//! use oomproof_gpus::{context_bytes, find};
+//! use oomproof_gpus::{context_bytes, context_bytes_all_kernels, find};
 //!
 //! let gpu = find("RTX 4090")?;
 //! assert_eq!(gpu.name, "NVIDIA GeForce RTX 4090");
@@ -28,7 +28,7 @@ mod lookup;
 mod rates;
 
 pub use catalog::all;
-pub use context::{CONTEXT_SOURCES, context_bytes};
+pub use context::{CONTEXT_SOURCES, context_bytes, context_bytes_all_kernels};
 pub use gpu::{Certainty, Ecc, Gpu};
 pub use limits::Architecture;
 pub use lookup::{UnknownGpu, find};

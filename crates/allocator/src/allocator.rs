@@ -242,8 +242,8 @@ impl<D: Driver, S: TraceSink> Allocator<D, S> {
             Grown::Rejected => return Err(AllocateError::Rejected(Bytes::new(wanted.requested))),
             Grown::NoRoom => {}
         }
-        if let Some((block, half)) = self.find_in_pools_for_oom(wanted)? {
-            wanted.half = half;
+        let helps_early = self.release.pools_help_before_release();
+        if helps_early && let Some(block) = self.find_in_pools_for_oom(wanted)? {
             return Ok(block);
         }
         if self.release_oversize(wanted)?
@@ -256,6 +256,9 @@ impl<D: Driver, S: TraceSink> Allocator<D, S> {
             if let Grown::Block(block) = self.grow(wanted, Attempt::AfterRelease) {
                 return Ok(block);
             }
+        }
+        if !helps_early && let Some(block) = self.find_in_pools_for_oom(wanted)? {
+            return Ok(block);
         }
         Err(AllocateError::OutOfMemory(Box::new(
             self.out_of_memory(wanted),

@@ -129,11 +129,11 @@ impl<D: Driver, S: TraceSink> Allocator<D, S> {
         }
     }
 
-    /// A free block of a pool that was made to help out.
+    /// A free block of a pool that was made to help out; the request is that pool's from then on.
     pub(crate) fn find_in_pools_for_oom(
         &mut self,
-        wanted: &Wanted,
-    ) -> Result<Option<(BlockId, HalfIndex)>, InternalError> {
+        wanted: &mut Wanted,
+    ) -> Result<Option<BlockId>, InternalError> {
         if wanted.half.pool().is_private() || self.use_on_oom.is_empty() {
             return Ok(None);
         }
@@ -147,7 +147,8 @@ impl<D: Driver, S: TraceSink> Allocator<D, S> {
             }
             let half = HalfIndex::of(pool, wanted.half.half());
             if let Some(block) = self.find_free(&Wanted { half, ..*wanted }) {
-                return Ok(Some((block, half)));
+                wanted.half = half;
+                return Ok(Some(block));
             }
         }
         Ok(None)

@@ -101,6 +101,11 @@ impl Release {
         self.since(8)
     }
 
+    /// Pools for emergencies help out before the cache is released; before, they were the last thing that was tried.
+    pub(crate) fn pools_help_before_release(self) -> bool {
+        self.since(11)
+    }
+
     pub(crate) fn newest_pool_wins(self) -> bool {
         self.since(10)
     }

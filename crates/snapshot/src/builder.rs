@@ -2,7 +2,7 @@
 
 use crate::annotation::Annotation;
 use crate::entry::Entry;
-use crate::origin::{Container, Origin};
+use crate::origin::{Container, Origin, ReleaseRange};
 use crate::schema::Schema;
 use crate::segment::{Block, SegmentInfo, Segments};
 use crate::settings::RecordedSettings;
@@ -127,9 +127,13 @@ impl SnapshotBuilder {
             settings: self.settings,
             annotations: self.annotations,
             origin: Origin {
-                containers: vec![container],
                 schema,
-                releases: schema.releases(),
+                releases: match container {
+                    // The keys of other kinds of files say nothing.
+                    Container::ChromeTrace | Container::Profile => ReleaseRange::ANY,
+                    _ => schema.releases(),
+                },
+                containers: vec![container],
                 unknown_keys: Vec::new(),
                 lacks,
             },

@@ -3,8 +3,8 @@
 use std::io::Write as _;
 
 use oomproof_snapshot::{
-    Action, Container, Entry, Limits, PoolId, Snapshot, SnapshotBuilder, StreamHandle,
-    write_snapshot,
+    Action, Container, Entry, Limits, PoolId, ReleaseRange, Snapshot, SnapshotBuilder,
+    StreamHandle, write_snapshot,
 };
 use oomproof_units::{Bytes, DeviceAddress, Micros};
 
@@ -383,4 +383,5 @@ fn reads_profiles_of_virtual_runs() {
         ("train.py", 7, "forward")
     );
     assert_eq!(snapshot.origin().lacks.len(), 3);
+    assert_eq!(snapshot.origin().releases, ReleaseRange::ANY);
 }

@@ -66,6 +66,8 @@ pub(crate) struct Launch {
     pub batch_size: Option<u64>,
     /// Where the profile goes; `None` for the folder of profiles.
     pub profile: Option<PathBuf>,
+    /// Where PyTorch's memory snapshot of the run goes; `None` when none is wanted.
+    pub snapshot: Option<PathBuf>,
     /// What a tight fit counts as.
     pub strictness: Strictness,
 }
@@ -179,7 +181,39 @@ pub(crate) fn launch(launch: &Launch) -> Result<Outcome, Failure> {
             ),
         )
     })?;
+    if let Some(target) = &launch.snapshot {
+        keep_snapshot(&run.profiles, ended.pid, target)?;
+    }
     judge(launch, run, &settings, &ended)
+}
+
+/// Takes the snapshot that the process left, or of several the largest: a launcher of ranks leaves none itself.
+fn keep_snapshot(profiles: &Path, pid: u32, target: &Path) -> Result<(), Failure> {
+    let own = profiles.join(format!("{pid}.snapshot"));
+    let entries = fs::read_dir(profiles).map_err(|error| Failure::io("read", profiles, &error))?;
+    let mut others: Vec<(u64, PathBuf)> = entries
+        .flatten()
+        .filter(|entry| {
+            entry
+                .path()
+                .extension()
+                .is_some_and(|end| end == "snapshot")
+        })
+        .filter_map(|entry| Some((entry.metadata().ok()?.len(), entry.path())))
+        .collect();
+    others.sort();
+    let found = if own.exists() {
+        Some(own)
+    } else {
+        others.pop().map(|(_, path)| path)
+    };
+    let Some(found) = found else {
+        crate::printer::say("there is no snapshot: the script did not use the GPU or was killed");
+        return Ok(());
+    };
+    fs::copy(&found, target)
+        .map(|_| ())
+        .map_err(|error| Failure::io("write", target, &error))
 }
 
 fn command(
@@ -256,6 +290,7 @@ fn settings(launch: &Launch, run: &RunFolder, standins: &Path) -> Result<RunSett
         routing: launch.valuation.routing,
         assume: launch.valuation.assume.clone(),
         batch_size: launch.batch_size,
+        snapshot: launch.snapshot.is_some(),
     })
 }
 

@@ -110,6 +110,9 @@ pub struct RunSettings {
     /// The batch size of the script's loaders in place of its own.
     #[serde(default)]
     pub batch_size: Option<u64>,
+    /// PyTorch's memory history is recorded, and each process leaves `<pid>.snapshot` in `run_dir`.
+    #[serde(default)]
+    pub snapshot: bool,
 }
 
 #[cfg(test)]

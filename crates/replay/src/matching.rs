@@ -140,10 +140,10 @@ pub(crate) fn replay(
             compare_entries(&mut matched.found, range.start, entries, &done);
         }
         if keep == Keep::Entries {
-            matched.trace.extend(
-                done.iter()
-                    .map(|entry| (range.end.saturating_sub(1), *entry)),
-            );
+            let last = range.end.saturating_sub(1);
+            let kept = (range.start..).zip(&done);
+            let kept = kept.map(|(idx, entry)| (idx.min(last), *entry));
+            matched.trace.extend(kept);
         }
         *runner.allocator.sink_mut() = cleared(done);
     }

@@ -384,6 +384,7 @@ fn verify(lines: &mut [Line], recorded: &Recorded, resources: Resources) -> Resu
             },
             batch_size: settings.batch_size,
             profile: None,
+            snapshot: None,
             strictness: Strictness::Lenient,
         })?;
         fit.verified = Some(outcome.verdict.verdict);

@@ -88,6 +88,10 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "NAME[=ARGUMENT],...", value_parser = str::parse::<Scale>)]
     pub scale: Option<Scale>,
 
+    /// Record PyTorch's memory history and write its snapshot here, for `oomproof replay` and PyTorch's viewer
+    #[arg(long, value_name = "FILE")]
+    pub snapshot: Option<PathBuf>,
+
     /// Print the verdict as JSON
     #[arg(long)]
     pub json: bool,
@@ -116,7 +120,10 @@ pub(crate) fn run(
         strictness,
         ..request
     };
-    let outcome = launch(&request)?;
+    let outcome = launch(&Launch {
+        snapshot: args.snapshot.clone(),
+        ..request.clone()
+    })?;
     let growth = match &args.scale {
         Some(scale) if Exit::of_verdict(outcome.code) != Exit::Interrupted => {
             let base = Base {
@@ -268,6 +275,7 @@ pub(crate) fn resolve(
         valuation: Valuation::from(&typed.values),
         batch_size: None,
         profile: typed.profile.clone(),
+        snapshot: None,
         strictness: Strictness::Lenient,
     })
 }

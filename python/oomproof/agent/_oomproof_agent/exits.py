@@ -34,6 +34,7 @@ class Exits:
         self.waiting_for: Callable[[], str] = lambda: "the end of the first training step"
         self.on_terminate: Callable[[], None] = lambda: None
         self.on_error: Callable[[BaseException], None] = lambda error: None
+        self.before_end: Callable[[], None] = lambda: None
 
     def watch(self) -> None:
         atexit.register(self._at_exit)
@@ -45,6 +46,7 @@ class Exits:
     def stop(self, reason: str, step: int) -> None:
         """Ends the run here: nothing of the script runs any more."""
         self._ended = True
+        self.before_end()
         self._device.note(kind="stop", reason=reason, step=step)
         self._device.close()
         _end_workers()
@@ -65,6 +67,7 @@ class Exits:
     def _note(self, how: str, **fields: Any) -> None:
         if not self._ended:
             self._ended = True
+            self.before_end()
             self._device.note(kind="exit", how=how, **fields)
             self._device.close()
 

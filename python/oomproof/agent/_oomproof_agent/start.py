@@ -23,6 +23,7 @@ from .exits import Exits
 from .extensions import Extensions
 from .frames import Frames
 from .frameworks import Frameworks
+from .history import History
 from .importhook import ImportHook
 from .libraries import StandIns
 from .loaders import Loaders
@@ -80,6 +81,7 @@ class Agent:
         self.loaders = Loaders(self.device, self.course, steady, self.steps, place=self._place)
         self.imports = ImportHook()
         self.offline = Offline(scratch=settings["scratch"], note=self.device.note)
+        self.history = History(folder=settings["run_dir"])
         self._init_skip: Optional[Any] = None
         self._autograd: Dict[str, Any] = {}
 
@@ -113,6 +115,7 @@ class Agent:
         self.exits.waiting_for = self.steps.waiting_for
         self.exits.on_error = self._failed
         self.exits.on_terminate = self.course.out_of_time
+        self.exits.before_end = self.history.write
         self.exits.watch()
 
     def _after_torch(self, torch: Any) -> None:
@@ -137,6 +140,8 @@ class Agent:
             self.device.ledger()
         if self._init_skip is not None:
             self._init_skip.install(self._settings, self.device.note)
+        if self._settings.get("snapshot", False):
+            self.history.watch(torch)
         self.ranks.watch(torch)
         self._watch_optimizers()
         sizes = BatchSize(wanted=self._settings.get("batch_size"), note=self.device.note, place=self._place)
@@ -237,6 +242,7 @@ class Agent:
     def _forked(self) -> None:
         self.device.detach()
         self.exits.forget()
+        self.history.forget()
         self.ranks.forget()
         self.loaders.step_aside()
         self.sites.step_aside()

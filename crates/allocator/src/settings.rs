@@ -38,6 +38,8 @@ pub struct Settings {
     pub expandable_segments_reserve: Reserve,
     /// Which of PyTorch's allocators: only `native` is modeled.
     pub backend: Backend,
+    /// Options that were set, that decide where memory lies, and that are read and not followed.
+    unmodeled: Vec<&'static str>,
 }
 
 /// Address space of an expandable segment.
@@ -107,6 +109,7 @@ impl Default for Settings {
             throw_on_cudamalloc_oom: false,
             expandable_segments_reserve: Reserve::Whole,
             backend: Backend::Native,
+            unmodeled: Vec::new(),
         }
     }
 }
@@ -195,6 +198,15 @@ impl Settings {
                     }
                 };
             }
+            "expandable_segments_reserve_by_class" => {
+                reader.skip_value()?;
+                self.unmodeled.push("expandable_segments_reserve_by_class");
+            }
+            "graph_capture_record_stream_reuse" => {
+                if reader.boolean(key)? {
+                    self.unmodeled.push("graph_capture_record_stream_reuse");
+                }
+            }
             _ if is_switch(key) => {
                 reader.boolean(key)?;
             }
@@ -245,6 +257,11 @@ impl Settings {
         Bytes::new(crate::sizes::rounded(requested.get(), self, release))
     }
 
+    /// Options that were set and are not followed, although they can change what the allocator does.
+    pub fn unmodeled(&self) -> &[&'static str] {
+        &self.unmodeled
+    }
+
     /// [`Settings::max_non_split_rounding`], or the size of large segments when the text set that.
     pub(crate) fn non_split_rounding(&self) -> u64 {
         if self.has_large_segment_size {
@@ -288,7 +305,6 @@ fn is_switch(key: &str) -> bool {
         "release_lock_on_cudamalloc"
             | "pinned_use_cuda_host_register"
             | "pinned_use_background_threads"
-            | "graph_capture_record_stream_reuse"
             | "pinned_free_catch_all"
     )
 }
@@ -510,6 +526,16 @@ mod tests {
         check("2.15", "expandable_segments_reserve:8G", |s| {
             s.expandable_segments_reserve = Reserve::Bytes(Bytes::from_gib(8));
         });
+    }
+
+    #[test]
+    fn what_is_not_followed_is_named() {
+        let named = |text| Settings::parse(text, release("2.15")).unwrap().unmodeled;
+        assert_eq!(named("graph_capture_record_stream_reuse:False"), [""; 0]);
+        assert_eq!(
+            named("graph_capture_record_stream_reuse:True"),
+            ["graph_capture_record_stream_reuse"]
+        );
     }
 
     #[test]

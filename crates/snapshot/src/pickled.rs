@@ -6,6 +6,7 @@
 
 mod assemble;
 mod fields;
+mod grouping;
 mod misfit;
 mod settings;
 mod sink;

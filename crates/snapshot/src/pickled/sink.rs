@@ -53,7 +53,7 @@ pub(super) struct Rows {
     pub(super) schema: Schema,
     pub(super) unknown_keys: HashSet<TextId>,
     /// The frames of one list, between calls to spare the allocation.
-    frames: Vec<FrameId>,
+    pub(super) frames: Vec<FrameId>,
 }
 
 impl Rows {
@@ -75,7 +75,11 @@ impl Rows {
 
     /// Makes a row of a dictionary, if it is one.
     #[inline]
-    fn row(&mut self, fields: Fields<'_>, offset: usize) -> Result<Option<Slot>, Misfit> {
+    pub(super) fn row(
+        &mut self,
+        fields: Fields<'_>,
+        offset: usize,
+    ) -> Result<Option<Slot>, Misfit> {
         let Some(kind) = fields.kind() else {
             return Ok(None);
         };
@@ -394,36 +398,6 @@ impl Rows {
             self.unknown_keys.insert(TextId(key));
         }
     }
-
-    /// Turns a dictionary that was filled in several steps into the row it is.
-    fn settle(&mut self, handle: Handle, offset: usize) -> Result<Slot, Misfit> {
-        let slot = self.slots.get(handle);
-        let Slot::Pending(index) = slot else {
-            return Ok(slot);
-        };
-        let items = std::mem::take(&mut self.slots.pending[index as usize]);
-        if let Some(row) = self.row(Fields::new(&items), offset)? {
-            self.slots.set(handle, row);
-            return Ok(row);
-        }
-        self.slots.pending[index as usize] = items;
-        // It is not looked at again, however often the pickle refers to it.
-        self.slots.set(handle, Slot::Dict(index));
-        Ok(Slot::Dict(index))
-    }
-
-    /// What kind of list an item belongs in, and the row that stands for it there.
-    #[inline]
-    fn item(&mut self, value: Value, offset: usize) -> Result<Option<(Kind, u32)>, Misfit> {
-        let Value::Object(handle) = value else {
-            return Ok(None);
-        };
-        Ok(match self.settle(handle, offset)? {
-            Slot::Row(kind, row) => Some((kind, row)),
-            Slot::EmptyList | Slot::List(_) => Some((Kind::List, handle.0)),
-            _ => None,
-        })
-    }
 }
 
 impl Sink for Rows {
@@ -519,44 +493,5 @@ impl Sink for Rows {
             Slot::List(index) => self.extend(list, index, items, offset),
             _ => Ok(()),
         }
-    }
-}
-
-impl Rows {
-    /// The stack of the first batch of a list of frames, which is nearly always all of it.
-    #[inline]
-    fn first_frames(&mut self, items: &[Value], offset: usize) -> Result<Option<Slot>, Misfit> {
-        self.frames.clear();
-        for &item in items {
-            match self.item(item, offset)? {
-                Some((Kind::Frame, row)) => self.frames.push(FrameId(row)),
-                _ => return Ok(None),
-            }
-        }
-        Ok(Some(Slot::Stack(self.stacks.intern(&self.frames))))
-    }
-
-    /// Adds rows to a list. One item of another kind makes it a list of nothing.
-    fn extend(
-        &mut self,
-        list: Handle,
-        index: u32,
-        items: &[Value],
-        offset: usize,
-    ) -> Result<(), Misfit> {
-        let kind = self.slots.lists[index as usize].kind;
-        for &item in items {
-            match self.item(item, offset)? {
-                Some((found, row)) if found == kind => {
-                    self.slots.lists[index as usize].items.push(row);
-                }
-                _ => {
-                    self.slots.lists[index as usize].items = Vec::new();
-                    self.slots.set(list, Slot::Other);
-                    return Ok(());
-                }
-            }
-        }
-        Ok(())
     }
 }

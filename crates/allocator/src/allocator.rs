@@ -113,6 +113,7 @@ pub struct Allocator<D, S = NoTrace> {
     pub(crate) statistics: Statistics,
     pub(crate) limit: Option<u64>,
     pub(crate) reserved: u64,
+    pub(crate) pool_deleted_in_use: Option<PoolId>,
     next_number: i32,
 }
 
@@ -189,6 +190,7 @@ impl<D: Driver, S: TraceSink> Allocator<D, S> {
             statistics,
             limit: None,
             reserved: 0,
+            pool_deleted_in_use: None,
             next_number: 0,
         };
         allocator.add_pool(PoolId::DEFAULT, PoolOptions::default());
@@ -661,6 +663,12 @@ impl<D: Driver, S: TraceSink> Allocator<D, S> {
     /// `torch.cuda.reset_accumulated_memory_stats()`.
     pub fn reset_accumulated(&mut self) {
         self.statistics.reset_accumulated();
+    }
+
+    /// The first private pool that PyTorch deleted while it still had memory, which its count of expandable mappings
+    /// can make it do. What PyTorch does with that memory afterwards is undefined, and need not be what is said here.
+    pub fn pool_deleted_in_use(&self) -> Option<PoolId> {
+        self.pool_deleted_in_use
     }
 
     /// The rules that hold.

@@ -142,6 +142,13 @@ impl<D: Driver, S: TraceSink> Allocator<D, S> {
             self.release_half(HalfIndex::of(pool, Half::Small))?;
             self.release_half(HalfIndex::of(pool, Half::Large))?;
             if self.pools[pool.0 as usize].device_allocations == 0 {
+                let is_empty = self
+                    .blocks
+                    .iter()
+                    .all(|(_, block)| block.half.pool() != pool);
+                if !is_empty {
+                    self.pool_deleted_in_use.get_or_insert(id);
+                }
                 self.freeable.remove_at(slot);
                 self.pool_ids.remove(id.hash(), &id);
                 at = slot;

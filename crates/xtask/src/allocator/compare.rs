@@ -135,10 +135,12 @@ pub(crate) fn difference(
         replay.look_ahead();
         let ours = replay.outcome(step, theirs)?;
         if let Some(text) = first_difference(theirs, &ours) {
-            return Ok(Some(format!(
-                "step {at} {}: {text}",
-                Value::from(step.clone())
-            )));
+            let deleted = replay.allocator.pool_deleted_in_use();
+            let excuse = deleted.map_or(String::new(), |id| {
+                format!(" (after PyTorch deleted pool {id} in use)")
+            });
+            let step = Value::from(step.clone());
+            return Ok(Some(format!("step {at} {step}{excuse}: {text}")));
         }
     }
     Ok(None)

@@ -31,6 +31,7 @@ pub(crate) const ANCHORS: &[(&str, Means)] = &[
     ("cnrtoutofmemory", Allocator(Other)),
     ("mluoutofmemory", Allocator(Other)),
     ("musaoutofmemory", Allocator(Other)),
+    ("memoryallocationfailedwithoom", Text(Cuda, Format::Cut)),
     ("c10outofmemory", Text(Host, Format::CpuAllocator)),
     ("allocationondevice", Text(Cuda, Format::AsyncStub)),
     (

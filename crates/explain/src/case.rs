@@ -9,6 +9,7 @@ use crate::format::{Backend, Format};
 use crate::held::Held;
 use crate::moment::Moment;
 use crate::script::Suspect;
+use crate::smi::Smi;
 
 /// One failure and what stands around it.
 #[derive(Debug)]
@@ -20,6 +21,8 @@ pub(crate) struct Case<'a> {
     pub cues: &'a Cues,
     /// Lines of the user's script that may hold memory.
     pub suspects: &'a [Suspect],
+    /// What `nvidia-smi` showed, when that is in the text.
+    pub smi: Option<&'a Smi>,
     /// Whose the live bytes were, when a recorded run or a snapshot says so.
     pub held: Option<&'a Held>,
 }

@@ -141,6 +141,7 @@ impl Explanation {
             balance: facts.balance,
             cues: &facts.cues,
             suspects: &nothing.suspects,
+            smi: nothing.nvidia_smi.as_ref(),
             held: facts.held,
         };
         let causes = judge::causes(&case);

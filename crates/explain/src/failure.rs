@@ -112,9 +112,12 @@ impl Failures {
                 None => {}
             }
         }
+        // A text with figures says more than a line of the log before it.
+        let explicit = |failure: &Failure| failure.format.is_explicit();
         let explained = found
             .iter()
-            .position(|failure| failure.format.is_explicit())
+            .position(|failure| explicit(failure) && failure.format != Format::Cut)
+            .or_else(|| found.iter().position(explicit))
             .unwrap_or(0);
         Self { found, explained }
     }

@@ -23,6 +23,8 @@ use crate::snapshot_file;
 
 /// Longer texts are read at both ends: the first failure and the last lines matter.
 const LONGEST_TEXT: usize = 32 << 20;
+/// From this length on reading takes a second, so that it is said.
+const SAID_FROM: usize = 4 << 20;
 /// Longest file that is read at all.
 const LONGEST_FILE: u64 = 4 << 30;
 
@@ -228,6 +230,9 @@ fn in_text(bytes: &[u8]) -> Option<Snapshot> {
 }
 
 fn both_ends(bytes: &[u8]) -> String {
+    if bytes.len() > SAID_FROM {
+        printer::say(&format!("reading {} MiB of text", bytes.len() >> 20));
+    }
     if bytes.len() <= LONGEST_TEXT {
         return String::from_utf8_lossy(bytes).into_owned();
     }

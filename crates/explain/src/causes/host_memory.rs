@@ -23,7 +23,8 @@ fn detect(case: &Case<'_>) -> Option<Finding> {
         Format::DataloaderShm => {
             Finding::decided("a worker of the data loader found no room in /dev/shm")
         }
-        Format::DataloaderKilled => Finding::decided(
+        Format::DataloaderKilled => Finding::candidate(
+            88,
             "the system killed a worker of the data loader, as it does when main memory runs out",
         ),
         Format::ProcessKilled => Finding::candidate(

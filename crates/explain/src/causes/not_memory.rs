@@ -25,7 +25,8 @@ fn detect(case: &Case<'_>) -> Option<Finding> {
             };
             Some(Finding::decided(evidence))
         }
-        Format::OtherCudaError => Some(Finding::decided(
+        Format::OtherCudaError => Some(Finding::candidate(
+            80,
             "the error is a fault of a kernel, not a refusal of memory",
         )),
         Format::NvmlAssert if case.says("nvmlinit") => Some(Finding::candidate(

@@ -1,9 +1,14 @@
 //! Memory that somebody else holds: another job, a notebook that was left open, a process that outlived its parent.
 
+use oomproof_units::Bytes;
+
 use crate::balance::Balance;
 use crate::case::Case;
 use crate::cause::{Cause, CauseId, Finding};
 use crate::format::{Backend, Format};
+
+/// The most that a context with its kernels takes.
+const CONTEXT: Bytes = Bytes::from_mib(1536);
 
 pub(crate) const CAUSE: Cause = Cause {
     id: CauseId::OtherProcess,
@@ -37,14 +42,45 @@ fn detect(case: &Case<'_>) -> Option<Finding> {
             pids.join(", ")
         );
         let alone = balance.equal_processes() < 2;
+        let names_itself = case.failure.figures.this_process_bytes.is_some();
         match percent {
-            50.. if alone && listed > balance.reserved() => Finding::decided(evidence),
+            // Only where the text names this process can none of the others be it.
+            50.. if alone && names_itself && listed > balance.reserved() => {
+                Finding::decided(evidence)
+            }
             25.. => Finding::candidate(82, evidence),
             12..=24 => Finding::candidate(60, evidence),
             _ => Finding::candidate(35, evidence),
         }
     });
-    by_listed.or_else(|| by_arithmetic(balance))
+    by_listed
+        .or_else(|| by_smi(case))
+        .or_else(|| by_arithmetic(balance))
+}
+
+/// What `nvidia-smi` shows, at another moment than the failure's: processes larger than this one was.
+fn by_smi(case: &Case<'_>) -> Option<Finding> {
+    let own = case
+        .balance
+        .as_ref()
+        .map(Balance::reserved)
+        .unwrap_or_default();
+    let smi = case.smi?;
+    let total = smi.devices.iter().map(|device| device.total_bytes).max();
+    let total = case
+        .balance
+        .as_ref()
+        .map(|balance| balance.total_bytes)
+        .or(total)?;
+    let largest = smi.processes.iter().max_by_key(|each| each.process.bytes)?;
+    let (pid, bytes) = (largest.process.pid, largest.process.bytes);
+    let is_another = bytes > own + CONTEXT && crate::balance::share(bytes, total) >= 25;
+    is_another.then(|| {
+        Finding::candidate(
+            72,
+            format!("`nvidia-smi` shows process {pid} with {bytes}, more than this one had"),
+        )
+    })
 }
 
 /// Older texts list no processes: what is used and not this allocator's.
@@ -67,6 +103,9 @@ fn by_arithmetic(balance: &Balance) -> Option<Finding> {
 }
 
 fn without_figures(case: &Case<'_>) -> Option<Finding> {
+    if let Some(finding) = by_smi(case) {
+        return Some(finding);
+    }
     let score = match case.format() {
         Format::BareCudaError => 42,
         Format::CublasMasked | Format::CudnnMasked => 32,

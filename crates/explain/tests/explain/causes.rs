@@ -163,6 +163,31 @@ fn clauses_of_newer_texts() {
 }
 
 #[test]
+fn nvidia_smi_beside_a_message() {
+    let smi = "|   0  NVIDIA GeForce RTX 3090        Off |   00000000:01:00.0 Off |                  N/A |\n\
+        | 30%   45C    P2            110W /  350W |   23480MiB /  24576MiB |     98%      Default |\n\
+        |    0   N/A  N/A     12345      C   python                                20000MiB |\n";
+    check(
+        &format!("RuntimeError: CUDA error: out of memory\n{smi}"),
+        CauseId::OtherProcess,
+        false,
+    );
+    let own = smi.replace("20000MiB", "23400MiB");
+    check(
+        &format!("{}\n{own}", FULL.second_generation("")),
+        CauseId::TooBig,
+        false,
+    );
+}
+
+#[test]
+fn a_process_that_may_be_this_one_is_not_surely_another() {
+    let text =
+        Card { live: 5000, ..FULL }.second_generation("Process 4711 has 13.90 GiB memory in use. ");
+    check(&text, CauseId::OtherProcess, false);
+}
+
+#[test]
 fn texts_that_name_what_failed() {
     check(
         "RuntimeError: [enforce fail at alloc_cpu.cpp:75] . DefaultCPUAllocator: can't allocate memory: you tried to allocate 4096 bytes.",
@@ -177,7 +202,7 @@ fn texts_that_name_what_failed() {
     check(
         "RuntimeError: DataLoader worker (pid 7) is killed by signal: Killed.",
         CauseId::HostMemory,
-        true,
+        false,
     );
     check(
         "triton.runtime.errors.OutOfResources: out of resource: shared memory, Required: 140000, Hardware limit: 101376.",
@@ -187,7 +212,7 @@ fn texts_that_name_what_failed() {
     check(
         "RuntimeError: CUDA error: an illegal memory access was encountered",
         CauseId::NotMemory,
-        true,
+        false,
     );
     check(
         "RuntimeError: CUDA out of memory. Tried to allocate more than 1EB memory.",

@@ -194,6 +194,27 @@ fn a_log_with_several_failures() {
 }
 
 #[test]
+fn a_log_line_before_the_message_is_not_what_is_explained() {
+    let text = format!(
+        "memory allocation failed with OOM on device 0 while trying to allocate 536870912 bytes (free: 125829120, total: 25260195840).\n{}",
+        FULL.second_generation("")
+    );
+    let found = explain(&Input {
+        text: &text,
+        ..Input::default()
+    });
+    assert_eq!(
+        found.failures[0].figures.free_bytes.unwrap().get(),
+        120 * MIB
+    );
+    assert_eq!(
+        found.failures[0].figures.total_bytes.unwrap().get(),
+        25_260_195_840
+    );
+    assert_eq!(found.explained, Some(1));
+}
+
+#[test]
 fn the_same_text_logged_and_raised_is_one_failure() {
     let message = FULL.second_generation("");
     let text = format!(

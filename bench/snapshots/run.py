@@ -1,10 +1,12 @@
 """Reading a snapshot: time and memory of whole processes, beside Python's `pickle.load` and PyTorch's viewer.
 
-    python bench/snapshots/run.py [FILE...] [--python PYTHON] [--reader READER] [--runs N]
+    python bench/snapshots/run.py [FILE...] [--python PYTHON] [--reader READER] [--replayer REPLAYER] [--runs N]
 
 Without FILE it makes the two files of `make.py` in a temporary folder. PYTHON has torch, whose `cuda/_memory_viz.py` is
 run as a script, so that it needs not import torch. READER is the example `read_timed` of the crate `oomproof-snapshot`,
-built if not given: it reads a file into the model and finds the peak of live bytes. Sides take turns; the least of N
+built if not given: it reads a file into the model and finds the peak of live bytes. REPLAYER is `replay_timed` of
+`oomproof-replay`: it replays the trace under the recorded settings, compares, and tries the default settings; alone it
+prints entries per second. Sides take turns; the least of N
 runs is printed.
 """
 
@@ -52,12 +54,11 @@ def run_once(command: list[str]) -> Cost:
     return Cost(wall, usage.ru_utime + usage.ru_stime, usage.ru_maxrss * 1024, child.returncode != 0)
 
 
-def built_reader() -> str:
-    """The example, built now."""
-    build = ["cargo", "build", "--release", "-p", "oomproof-snapshot", "--example", "read_timed"]
-    subprocess.run(build, cwd=ROOT, check=True)
+def built(crate: str, example: str) -> str:
+    """An example, built now."""
+    subprocess.run(["cargo", "build", "--release", "-p", crate, "--example", example], cwd=ROOT, check=True)
     target = os.environ.get("CARGO_TARGET_DIR", str(ROOT / "target"))
-    return str(Path(target) / "release" / "examples" / "read_timed")
+    return str(Path(target) / "release" / "examples" / example)
 
 
 def viewer_of(python: str) -> str:
@@ -67,11 +68,12 @@ def viewer_of(python: str) -> str:
     return str(Path(folder) / "cuda" / "_memory_viz.py")
 
 
-def sides(reader: str, python: str) -> list[Side]:
-    """All sides; a further reader or a replay of the trace is one line more."""
+def sides(reader: str, replayer: str, python: str) -> list[Side]:
+    """All sides; a further reader is one line more."""
     viewer = viewer_of(python)
     return [
         Side("oomproof, model and peak", [reader]),
+        Side("oomproof, read and replay", [replayer]),
         Side("pickle.load", [python, "-c", LOAD]),
         Side("_memory_viz.py stats", [python, viewer, "stats"]),
         Side("_memory_viz.py trace", [python, viewer, "trace"]),
@@ -125,9 +127,14 @@ def main() -> None:
     parser.add_argument("file", type=Path, nargs="*")
     parser.add_argument("--python", default=os.environ.get("OOMPROOF_TEST_PYTHON", sys.executable))
     parser.add_argument("--reader")
+    parser.add_argument("--replayer")
     parser.add_argument("--runs", type=int, default=3)
     arguments = parser.parse_args()
-    readers = sides(arguments.reader or built_reader(), arguments.python)
+    readers = sides(
+        arguments.reader or built("oomproof-snapshot", "read_timed"),
+        arguments.replayer or built("oomproof-replay", "replay_timed"),
+        arguments.python,
+    )
     if arguments.file:
         compare(arguments.file, readers, arguments.runs)
         return

@@ -509,7 +509,7 @@ fn search_form(
     })
 }
 
-/// Of the settings whose peak is within 2 % of the lowest, the ones that ask the device least.
+/// Of the settings whose peak is within 2 % of the lowest, the simplest, and of those the one that asks the device least.
 fn chosen(best: &[SettingForm]) -> Option<&SettingForm> {
     let through = || best.iter().filter(|setting| !setting.oom);
     let lowest = through().map(|setting| setting.peak_reserved_bytes).min()?;
@@ -517,8 +517,8 @@ fn chosen(best: &[SettingForm]) -> Option<&SettingForm> {
         .filter(|setting| setting.peak_reserved_bytes.get() * 98 <= lowest.get() * 100)
         .min_by_key(|setting| {
             (
+                setting.conf.matches(':').count(),
                 setting.cudamalloc_calls + setting.retries,
-                setting.peak_reserved_bytes,
             )
         })
 }

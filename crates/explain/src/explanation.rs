@@ -61,7 +61,8 @@ pub struct Explanation {
     pub suspects: Vec<Suspect>,
     /// The causes, the likeliest first.
     pub causes: Vec<Candidate>,
-    /// The command whose output would decide; `None` when nothing is left to decide.
+    /// The command whose output would decide; `None` when a cause is sure, or a recorded run or snapshot has told what
+    /// another run would.
     pub decide_with: Option<String>,
     /// What will help, the most promising first.
     pub remedies: Vec<Remedy>,
@@ -152,7 +153,10 @@ impl Explanation {
             figures: failure.figures.clone(),
             phase: failure.phase,
             torch: Some(failure.torch),
-            decide_with: undecided.map(|first| check(first.id, &case)),
+            decide_with: undecided
+                .map(|first| check(first.id, &case))
+                // What a run would tell a recorded one has told.
+                .filter(|command| case.held.is_none() || !command.starts_with("oomproof run")),
             remedies: remedy::remedies(&case, &causes),
             useless: useless::useless(&case, causes.first()),
             card: case.balance.clone(),

@@ -272,6 +272,7 @@ fn a_recorded_run_names_modules_lines_and_the_moment() {
         ..Input::default()
     });
     assert_eq!(found.phase, Some(Moment::Forward));
+    assert_eq!(found.decide_with, None);
     let remedy = |id: &str| {
         found
             .remedies

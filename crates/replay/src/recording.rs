@@ -32,11 +32,17 @@ impl Recording {
         recording.events = trace
             .entries()
             .map(|entry| {
-                if matches!(entry.action, Word::Unknown(_)) {
+                let is_possible = entry.action == Word::OutOfMemory
+                    || is_possible(entry.address.get(), entry.size.get());
+                if !is_possible || matches!(entry.action, Word::Unknown(_)) {
                     recording.undecided.ask(Question::UnknownEntries);
                 }
                 Event {
-                    action: action(entry.action),
+                    action: if is_possible {
+                        action(entry.action)
+                    } else {
+                        Action::Other
+                    },
                     address: entry.address.get(),
                     size: entry.size.get(),
                     stream: entry.stream.get(),
@@ -91,11 +97,19 @@ pub(crate) fn devices(snapshot: &Snapshot) -> Vec<u32> {
     found
 }
 
+/// Whether memory can lie there: a file may say anything, and sums of what no device has would run over.
+const fn is_possible(address: u64, size: u64) -> bool {
+    const MOST_BYTES: u64 = 1 << 42;
+    const LAST_ADDRESS: u64 = 1 << 62;
+    size <= MOST_BYTES && address <= LAST_ADDRESS
+}
+
 fn segments(snapshot: &Snapshot, device: u32) -> Vec<Segment> {
     let mut found: Vec<Segment> = snapshot
         .segments()
         .iter()
         .filter(|segment| segment.device == device)
+        .filter(|segment| is_possible(segment.address.get(), segment.total_size.get()))
         .map(|segment| Segment {
             address: segment.address.get(),
             size: segment.total_size.get(),

@@ -107,6 +107,7 @@ fn settings() -> RunSettings {
         real_init: false,
         allow_writes: false,
         labels: true,
+        snapshot: false,
         command: Vec::new(),
         cwd: "project".into(),
         values: Values::On,

@@ -286,6 +286,44 @@ def a_sampler_ends_at_its_limit() -> Any:
     return ids.shape
 
 
+@case
+def beams_end_at_their_limit() -> Any:
+    # As beam search is written: what has not ended is marked, and must not push out what has.
+    beams, words, limit = 3, 1000, 6
+    scores, lengths = (
+        torch.full((2, beams), -1e9, device="cuda"),
+        torch.zeros(2, beams, dtype=torch.long, device="cuda"),
+    )
+    ended = torch.zeros(2, beams, dtype=torch.bool, device="cuda")
+    is_first = torch.arange(2 * beams, device="cuda") < beams
+    for length in range(1, limit + 1):
+        best = unknown(2, beams * words).topk(2 * beams)[0]
+        ends = torch.full((2, 2 * beams), length == limit, device="cuda") & is_first
+        best += (~ends) * -1e9
+        merged = torch.cat((scores, best), dim=1)
+        chosen = merged.topk(beams)[1]
+        scores = merged.gather(1, chosen)
+        lengths = torch.cat((lengths, torch.full_like(ends, length, dtype=torch.long)), dim=1).gather(1, chosen)
+        ended = torch.cat((ended, ends), dim=1).gather(1, chosen)
+    return lengths.min().item(), bool(ended.all())
+
+
+@case
+def slices_by_an_unknown_box_agree() -> Any:
+    box = unknown(4).to(torch.int64)
+    width = int(box[2] - box[0] + 1)
+    first, end = max(box[0], 0), min(box[2] + 1, 192)
+    row = torch.zeros(192, device="cuda")
+    row[first:end] = torch.ones(max(width, 1), device="cuda")[first - box[0] : end - box[0]]
+    return width >= 1
+
+
+@case
+def the_best_pass_a_threshold() -> Any:
+    best, _ = unknown(5, 300).max(0)
+    return int((best < 0.5).sum()), int((best >= 0.5).sum())
+
+
 def main() -> None:
     # What a first product of matrices allocates must not count for the case that happens to be first.
     layer = nn.Linear(64, 64).cuda()

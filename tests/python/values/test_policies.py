@@ -54,6 +54,9 @@ def result(case: str, options: Tuple[str, ...] = (), cases: Tuple[str, ...] = ()
         ("what_is_only_read_stays_known", [22, [22, 4], [[1], [2]]]),
         ("clipping_checks_the_norm", True),
         ("a_sampler_ends_at_its_limit", [3, 20]),
+        ("beams_end_at_their_limit", [6, True]),
+        ("slices_by_an_unknown_box_agree", True),
+        ("the_best_pass_a_threshold", [0, 300]),
         ("an_answer_that_the_user_knows", 100),
     ],
 )

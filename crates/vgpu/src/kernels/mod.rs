@@ -35,7 +35,7 @@ use assumed::Assumed;
 use given::Reads;
 use policy::{Ground, Policy};
 use signature::{Parameter, Signature};
-use work::{Launch, Work};
+use work::{Launch, Outcome, Work};
 
 /// Address of a host stub (or a handle of a loaded function), and of the kernel's mangled name.
 type Registration = (usize, usize);
@@ -191,7 +191,7 @@ pub(crate) unsafe fn launched(
     let ground = Ground::new(session, *text);
     // SAFETY: the policy was made of the signature of the launched kernel.
     unsafe {
-        let found = policy.before(&memory, arguments);
+        let found = policy.before(&mut memory, arguments, ground);
         execute(&mut memory, kernel, arguments, grid);
         policy.after(&mut memory, arguments, found, ground);
     }
@@ -215,9 +215,15 @@ unsafe fn execute(
         Meaning::Work { work, outputs } => {
             // SAFETY: the signature is that of the launched kernel.
             let launch = unsafe { Launch::new(arguments, kernel.n_parameters, grid) };
-            if !work::carry_out(work, &launch, memory, kernel.origin) {
+            let outcome = work::carry_out(work, &launch, memory, kernel.origin);
+            if !matches!(outcome, Outcome::Done) {
                 // SAFETY: as above.
                 unsafe { overwrite(memory, outputs, arguments, grid, kernel.origin) };
+            }
+            if let Outcome::Partial(writes) = outcome {
+                for (address, known) in writes {
+                    finish(memory, address, Some(known), kernel.origin);
+                }
             }
         }
         // SAFETY: the signature is that of the launched kernel.

@@ -512,6 +512,11 @@ impl Operation {
         self.inputs.len()
     }
 
+    /// Whether it adds, in a type with a fraction.
+    pub(crate) fn is_float_sum(&self) -> bool {
+        matches!(self.action, Action::Add { .. }) && !self.output.is_whole()
+    }
+
     /// Bytes of the functor that are looked at.
     pub(crate) fn functor_len(&self) -> usize {
         self.state_len

@@ -9,10 +9,14 @@ use oomproof_profile::Routing;
 
 use super::launch::{Launch, is_number};
 use super::tensor_info::TensorInfo;
-use super::{Ground, MAX_BYTES, put};
+use super::{Ground, MAX_BYTES, fill, put};
+use crate::kernels::element::Element;
+use crate::kernels::scalar::Scalar;
 use crate::kernels::signature::{Signature, index_calculator_len, split_at_commas};
 use crate::memory::Memory;
 
+/// What the best of unknown scores is taken to be: a probability or an overlap is no larger.
+const BEST: f64 = 1.0;
 /// Bytes of an index.
 const INDEX: u64 = 8;
 /// Offset of the sizes in a `ReduceOp` that tells where a value is: the operation takes one byte and its identity, a
@@ -27,11 +31,19 @@ const SIZES: usize = 64;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Choice {
     /// `gatherTopK(input, candidates, k, largest, rows, stride, values, stride, indices, stride, ...)`, with the types.
-    TopK { number: String, indices: String },
+    TopK {
+        input: String,
+        number: String,
+        indices: String,
+    },
     /// `reduce_kernel(ReduceOp)` whose indices are the first output.
     Best,
     /// As `Best`, with values of this many bytes as first output and the indices as second.
-    BestAndWhere { value: u64 },
+    BestAndWhere {
+        value: u64,
+        /// The type of the values, where they have fractions and the best is the largest.
+        largest: Option<Scalar>,
+    },
     /// `sampleMultinomialWithReplacement(seed, samples, indices, rows, categories, ...)`.
     Sample,
     /// `sampleMultinomialOnce(indices, rows, categories, ...)`.
@@ -45,7 +57,7 @@ impl Choice {
             (
                 "gatherTopK",
                 [
-                    _,
+                    input,
                     n,
                     k,
                     "bool",
@@ -64,6 +76,7 @@ impl Choice {
                     .all(|other| *other == n) =>
             {
                 Some(Self::TopK {
+                    input: (*input).to_owned(),
                     number: (*n).to_owned(),
                     indices: (*indices).to_owned(),
                 })
@@ -90,6 +103,8 @@ impl Choice {
             "ArgMaxOps" | "ArgMinOps" if output == "long" => Some(Self::Best),
             "MaxOps" | "MinOps" => Some(Self::BestAndWhere {
                 value: super::launch::width(output)?,
+                largest: Scalar::named(output)
+                    .filter(|scalar| name == "MaxOps" && !scalar.is_whole()),
             }),
             _ => None,
         }
@@ -97,7 +112,11 @@ impl Choice {
 
     pub(super) fn assume(&self, memory: &mut Memory, launch: Launch, ground: Ground) {
         match self {
-            Self::TopK { number, indices } => {
+            Self::TopK {
+                input,
+                number,
+                indices,
+            } => {
                 let [candidates, k, rows] = [1, 2, 4].map(|index| launch.number(index, number));
                 let Some(info) = TensorInfo::read(launch, 8, indices) else {
                     return;
@@ -108,9 +127,21 @@ impl Choice {
                     picks: k,
                     routing: ground.routing,
                 };
-                write(memory, info.address, rows, spread, ground, |row, pick| {
-                    info.slice(row) + pick * within
-                });
+                let stride = launch.number(5, number);
+                let is_largest = launch.argument_byte(3) != 0;
+                let scores = Scores::read(launch, input, stride, is_largest);
+                let ranked: Vec<Option<Vec<u64>>> = scores
+                    .filter(|_| rows.saturating_mul(candidates) <= MAX_SCORES)
+                    .map_or(Vec::new(), |scores| {
+                        let row = |row| scores.picks(memory, row, spread);
+                        (0..rows).map(row).collect()
+                    });
+                let pick = |row: u64, pick: u64| match ranked.get(row as usize) {
+                    Some(Some(picks)) => picks[pick as usize],
+                    _ => spread.pick(row, pick),
+                };
+                let place = |row, pick| info.slice(row) + pick * within;
+                write(memory, info.address, (rows, k), ground, pick, place);
             }
             Self::Best | Self::BestAndWhere { .. } => self.assume_reduction(memory, launch, ground),
             Self::Sample => {
@@ -120,9 +151,15 @@ impl Choice {
                     routing: ground.routing,
                 };
                 let (address, rows) = (launch.word(2, 0), launch.word(3, 0));
-                write(memory, address, rows, spread, ground, |row, pick| {
-                    row * spread.picks + pick
-                });
+                let pick = |row, pick| spread.pick(row, pick);
+                write(
+                    memory,
+                    address,
+                    (rows, spread.picks),
+                    ground,
+                    pick,
+                    |row, pick| row * spread.picks + pick,
+                );
             }
             Self::SampleOnce => {
                 let spread = Spread {
@@ -131,7 +168,8 @@ impl Choice {
                     routing: ground.routing,
                 };
                 let (address, rows) = (launch.word(0, 0), launch.word(1, 0));
-                write(memory, address, rows, spread, ground, |row, _| row);
+                let pick = |row, pick| spread.pick(row, pick);
+                write(memory, address, (rows, 1), ground, pick, |row, _| row);
             }
         }
     }
@@ -145,7 +183,7 @@ impl Choice {
         let calculator = SIZES_AT + SIZES + index_calculator_len(1);
         let addresses = (calculator + index_calculator_len(2)).next_multiple_of(8);
         let (output, width) = match self {
-            Self::BestAndWhere { value } => (2, *value),
+            Self::BestAndWhere { value, .. } => (2, *value),
             _ => (1, INDEX),
         };
         let address = launch.long_at(0, addresses + output * 8);
@@ -160,6 +198,17 @@ impl Choice {
                 (u64::from(size), u64::from(stride) / width)
             })
             .collect();
+        // A best score is one that passes: what is below a threshold would be thrown away, which takes less memory.
+        if let Self::BestAndWhere {
+            largest: Some(scalar),
+            ..
+        } = self
+            && matches!(dims[..], [] | [(_, 1)])
+        {
+            let values = launch.long_at(0, addresses + 8);
+            let best = scalar.bytes(BEST);
+            fill(memory, values, u64::from(rows), &best, ground);
+        }
         let spread = Spread {
             candidates: u64::from(candidates),
             picks: 1,
@@ -168,9 +217,9 @@ impl Choice {
         write(
             memory,
             address,
-            u64::from(rows),
-            spread,
+            (u64::from(rows), 1),
             ground,
+            |row, pick| spread.pick(row, pick),
             |row, _| {
                 let mut rest = row;
                 let mut offset = 0;
@@ -183,6 +232,11 @@ impl Choice {
         );
     }
 }
+
+/// Scores further from zero than this are marks rather than scores.
+const FAR: f64 = 1e4;
+/// More scores than this are not looked at one by one.
+const MAX_SCORES: u64 = 1 << 17;
 
 /// How picks are spread over the candidates.
 #[derive(Clone, Copy, Debug)]
@@ -213,17 +267,90 @@ impl Spread {
     }
 }
 
-/// Writes the picks of all rows where `place` says, in elements from `address` on.
+/// Scores that are known in part, such as those of candidates that must not be chosen.
+struct Scores {
+    info: TensorInfo,
+    element: Element,
+    /// From one candidate to the next, in elements.
+    stride: u64,
+    is_largest: bool,
+}
+
+impl Scores {
+    /// Of the first argument, a `TensorInfo` of this C++ type.
+    fn read(launch: Launch, cpp_type: &str, stride: u64, is_largest: bool) -> Option<Self> {
+        let (_, inside) = cpp_type.split_once("TensorInfo<")?;
+        let name = split_at_commas(inside)
+            .first()?
+            .trim()
+            .trim_end_matches("const");
+        Some(Self {
+            info: TensorInfo::read(launch, 0, cpp_type)?,
+            element: Element::named(name.trim())?,
+            stride,
+            is_largest,
+        })
+    }
+
+    /// The picks of a row whose scores are known in part: first what is far above ordinary numbers, last what is far
+    /// below them. `None` where that does not tell candidates apart.
+    fn picks(&self, memory: &Memory, row: u64, spread: Spread) -> Option<Vec<u64>> {
+        let len = self.element.len();
+        let at = |candidate| {
+            let index = self.info.slice(row) + candidate * self.stride;
+            self.info.address + index * len as u64
+        };
+        let extent = at(spread.candidates - 1) + len as u64 - at(0);
+        if memory.contents.unknown(at(0), extent) == extent {
+            return None;
+        }
+        let score = |candidate| {
+            let known = memory.contents.known(at(candidate), len)?;
+            Some(self.element.read(&known.bytes)?.as_f64())
+        };
+        let scores = (0..spread.candidates)
+            .map(score)
+            .collect::<Vec<Option<f64>>>();
+        ranked(&scores, row, spread, self.is_largest)
+    }
+}
+
+/// The candidates that a row picks by these scores.
+fn ranked(scores: &[Option<f64>], row: u64, spread: Spread, is_largest: bool) -> Option<Vec<u64>> {
+    let [mut first, mut equal, mut last] = [const { Vec::new() }; 3];
+    for (candidate, score) in (0..).zip(scores) {
+        let score = score.unwrap_or(0.0) * if is_largest { 1.0 } else { -1.0 };
+        match score {
+            _ if score > FAR => first.push(candidate),
+            _ if score < -FAR => last.push(candidate),
+            _ => equal.push(candidate),
+        }
+    }
+    if equal.len() == scores.len() {
+        return None;
+    }
+    let left = spread.picks.saturating_sub(first.len() as u64);
+    let among = Spread {
+        candidates: equal.len() as u64,
+        picks: left.min(equal.len() as u64),
+        ..spread
+    };
+    let chosen = (0..among.picks).map(|pick| equal[among.pick(row, pick) as usize]);
+    let picks: Vec<u64> = first.into_iter().chain(chosen).chain(last).collect();
+    Some(picks.into_iter().take(spread.picks as usize).collect())
+}
+
+/// Writes so many picks of so many rows where `place` says, in elements from `address` on.
 fn write(
     memory: &mut Memory,
     address: u64,
-    rows: u64,
-    spread: Spread,
+    (rows, picks): (u64, u64),
     ground: Ground,
+    choose: impl Fn(u64, u64) -> u64,
     place: impl Fn(u64, u64) -> u64,
 ) {
     let Some(count) = rows
-        .checked_mul(spread.picks)
+        .checked_mul(picks)
         .filter(|count| *count > 0 && count.saturating_mul(INDEX) <= MAX_BYTES)
     else {
         return;
@@ -231,8 +358,8 @@ fn write(
     let mut dense = vec![None; count as usize];
     let mut scattered = Vec::new();
     for row in 0..rows {
-        for pick in 0..spread.picks {
-            let (at, value) = (place(row, pick), spread.pick(row, pick));
+        for pick in 0..picks {
+            let (at, value) = (place(row, pick), choose(row, pick));
             match dense.get_mut(at as usize) {
                 Some(place) => *place = Some(value),
                 None => scattered.push((at, value)),
@@ -282,6 +409,7 @@ mod tests {
                 "void at::native::sbtopk::gatherTopK<float, {u}, 2, false>({input}, {u}, {u}, bool, {u}, {u}, {values}, {u}, {indices}, {u}, float*)"
             ),
             Some(&Choice::TopK {
+                input: input.clone(),
                 number: u.to_owned(),
                 indices: indices.clone(),
             }),
@@ -305,7 +433,10 @@ mod tests {
             &reduce(
                 "c10::BFloat16, at::native::MaxOps<c10::BFloat16>, unsigned int, c10::BFloat16, 4, 4",
             ),
-            Some(&Choice::BestAndWhere { value: 2 }),
+            Some(&Choice::BestAndWhere {
+                value: 2,
+                largest: Some(Scalar::BFloat16),
+            }),
         );
         check(
             &reduce(
@@ -359,6 +490,25 @@ mod tests {
     fn the_worst_choice_is_always_the_same() {
         let counts = counts(spread(8, 2, Routing::Worst), 10);
         assert_eq!(counts.iter().filter(|count| **count == 10).count(), 2);
+    }
+
+    #[test]
+    fn marked_candidates_come_last() {
+        let check = |scores: &[Option<f64>], is_largest, expected: Option<&[u64]>| {
+            let spread = spread(scores.len() as u64, 2, Routing::Balanced);
+            let found = ranked(scores, 0, spread, is_largest);
+            let found = found.map(|mut picks| {
+                picks.sort_unstable();
+                picks
+            });
+            assert_eq!(found.as_deref(), expected, "{scores:?}");
+        };
+        let (low, high) = (Some(-1e9), Some(1e9));
+        check(&[low, low, None, None, low], true, Some(&[2, 3]));
+        check(&[low, None, low, low, low], true, Some(&[0, 1]));
+        check(&[high, None, low, Some(3.0)], false, Some(&[2, 3]));
+        check(&[low, high, low, None], true, Some(&[1, 3]));
+        check(&[None, Some(1.0), None], true, None);
     }
 
     #[test]

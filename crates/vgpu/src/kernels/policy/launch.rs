@@ -50,6 +50,12 @@ impl Launch {
         }
     }
 
+    /// The first byte of an argument, such as a truth.
+    pub(super) fn argument_byte(self, index: usize) -> u8 {
+        // SAFETY: promised to `new`.
+        unsafe { self.argument(index).cast::<u8>().read() }
+    }
+
     /// An argument of four bytes.
     pub(super) fn int(self, index: usize) -> u32 {
         self.int_at(index, 0)

@@ -14,6 +14,7 @@ mod launch;
 mod logic;
 mod order;
 mod tensor_info;
+mod whole;
 
 use std::ffi::c_void;
 
@@ -38,6 +39,7 @@ pub(crate) enum Policy {
     Count(count::Count),
     Order(order::Order),
     Logic(logic::Logic),
+    Whole(whole::Whole),
     /// Boxes that no other box suppresses.
     KeepAll,
     /// Whether gradients overflowed: the flag's address is the first word of this argument.
@@ -103,6 +105,7 @@ impl Policy {
             .or_else(|| count::Count::of(signature).map(Self::Count))
             .or_else(|| order::Order::of(signature).map(Self::Order))
             .or_else(|| logic::Logic::of(signature).map(Self::Logic))
+            .or_else(|| whole::Whole::of(signature).map(Self::Whole))
     }
 
     /// What is assumed, as a sentence without its subject's place.
@@ -118,21 +121,31 @@ impl Policy {
             (Self::Count(count), _) => count.statement(),
             (Self::Order(_), _) => "unknown values were taken to be in order already",
             (Self::Logic(_), _) => "a truth that is not known does not decide",
+            (Self::Whole(_), _) => "a whole number alone was taken to be 0",
             (Self::KeepAll, _) => "no box was taken to suppress another",
             (Self::NoOverflow { .. }, _) => "gradients were taken not to overflow",
         }
     }
 
-    /// Keeps what a kernel in place will have overwritten.
+    /// Keeps what a kernel in place will have overwritten, and assumes what it must not find unknown.
     ///
     /// # Safety
     /// `arguments` must fit the kernel's signature.
-    pub(crate) unsafe fn before(&self, memory: &Memory, arguments: *const *const c_void) -> Found {
+    pub(crate) unsafe fn before(
+        &self,
+        memory: &mut Memory,
+        arguments: *const *const c_void,
+        ground: Ground,
+    ) -> Found {
         // SAFETY: promised by the caller.
         let launch = unsafe { Launch::new(arguments) };
         match self {
             Self::Order(order) => order.before(memory, launch),
             Self::Count(count) => count.before(memory, launch),
+            Self::Whole(whole) => {
+                whole.settle(memory, launch, ground);
+                Found::default()
+            }
             Self::NoOverflow { argument } => {
                 let flag = launch.word(*argument, 0);
                 let known = memory.contents.known(flag, 4);
@@ -161,6 +174,7 @@ impl Policy {
             Self::Count(count) => count.assume(memory, launch, found, ground),
             Self::Order(order) => order.assume(memory, launch, found, ground),
             Self::Logic(logic) => logic.decide(memory, launch),
+            Self::Whole(_) => {}
             Self::KeepAll => {
                 let (keep, count) = (launch.word(0, 0), u64::from(launch.int(2)));
                 fill(memory, keep, count, &[1], ground);

@@ -22,12 +22,15 @@ pub(crate) struct Access<'a> {
     memory: &'a Memory,
     assumption: Option<Assumption>,
     writes: Vec<(u64, Vec<u8>)>,
+    is_partial: bool,
 }
 
 /// What a kernel wrote, and what that hangs on.
 pub(crate) struct Written {
     pub(crate) assumption: Option<Assumption>,
     pub(crate) writes: Vec<(u64, Vec<u8>)>,
+    /// Whether the rest of the output is unknown, rather than left as it was.
+    pub(crate) is_partial: bool,
 }
 
 impl<'a> Access<'a> {
@@ -36,7 +39,13 @@ impl<'a> Access<'a> {
             memory,
             assumption: None,
             writes: Vec::new(),
+            is_partial: false,
         }
+    }
+
+    /// What is not written of the output is unknown.
+    pub(crate) fn leave_rest_unknown(&mut self) {
+        self.is_partial = true;
     }
 
     /// Whether this is the address of device memory.
@@ -53,6 +62,7 @@ impl<'a> Access<'a> {
         Written {
             assumption: self.assumption,
             writes: self.writes,
+            is_partial: self.is_partial,
         }
     }
 
@@ -67,6 +77,40 @@ impl<'a> Access<'a> {
         let Known { bytes, assumption } = super::super::known(self.memory, address, len)?;
         self.assumption = self.assumption.or(assumption);
         Some(bytes)
+    }
+
+    /// Pieces of device memory, one after the other, each if all of it has a value; `None` when no byte has one.
+    pub(crate) fn pieces(
+        &mut self,
+        address: u64,
+        count: usize,
+        len: usize,
+    ) -> Option<Vec<Option<Vec<u8>>>> {
+        let total = count.checked_mul(len)? as u64;
+        if count > MAX_ELEMENTS || !self.memory.is_memory(address, total) {
+            return None;
+        }
+        let runs = self.memory.contents.known_runs(address, total);
+        if runs.is_empty() {
+            return None;
+        }
+        self.assumption = self
+            .assumption
+            .or(self.memory.contents.assumption(address, total));
+        let (mut bytes, mut is_known) = (vec![0; count * len], vec![false; count * len]);
+        for (at, run) in runs {
+            let place = at as usize..at as usize + run.len();
+            is_known[place.clone()].fill(true);
+            bytes[place].copy_from_slice(&run);
+        }
+        let pieces = bytes.chunks_exact(len).zip(is_known.chunks_exact(len));
+        let piece = |(piece, known): (&[u8], &[bool])| {
+            known
+                .iter()
+                .all(|is_known| *is_known)
+                .then(|| piece.to_vec())
+        };
+        Some(pieces.map(piece).collect())
     }
 
     /// The elements of a contiguous tensor.

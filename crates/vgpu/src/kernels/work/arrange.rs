@@ -107,6 +107,7 @@ fn cat(signature: &Signature, vectorized: Option<()>) -> Option<Work> {
             u64::from(launch.argument(4)?.u32(0)),
         );
         let output = launch.address(0)?;
+        let mut is_any_known = false;
         for input in 0..n_inputs {
             let address = inputs.u64(input * 8);
             let count = (number(2, input) / per_unit) as usize;
@@ -126,8 +127,9 @@ fn cat(signature: &Signature, vectorized: Option<()>) -> Option<Work> {
             } else {
                 place * dim_stride
             };
-            let bytes = if is_contiguous || flags.u8(input) != 0 {
-                access.bytes(address, count * unit)?
+            let is_whole = is_contiguous || flags.u8(input) != 0;
+            let bytes = if is_whole {
+                access.bytes(address, count * unit)
             } else {
                 let own = if n_shapes > 1 { input } else { 0 };
                 let own = Shape {
@@ -137,16 +139,26 @@ fn cat(signature: &Signature, vectorized: Option<()>) -> Option<Work> {
                 let offsets: Option<Vec<i64>> = (0..count)
                     .map(|index| Some(own.offset(dim, dim_len, index)? * unit as i64))
                     .collect();
-                access.gather(address, &offsets?, unit)?
+                access.gather(address, &offsets?, unit)
             };
-            let offsets: Option<Vec<i64>> = (0..count)
-                .map(|index| {
-                    Some((shape.offset(dim, dim_len, index)? + start as i64) * unit as i64)
-                })
-                .collect();
-            write_part(access, output, &offsets?, unit, &bytes)?;
+            let place_of =
+                |index| Some((shape.offset(dim, dim_len, index)? + start as i64) * unit as i64);
+            if let Some(bytes) = bytes {
+                let offsets: Option<Vec<i64>> = (0..count).map(place_of).collect();
+                write_part(access, output, &offsets?, unit, &bytes)?;
+                is_any_known |= count > 0;
+                continue;
+            }
+            access.leave_rest_unknown();
+            if is_whole && let Some(pieces) = access.pieces(address, count, unit) {
+                let pieces = pieces.into_iter().enumerate();
+                let known = pieces.filter_map(|(index, piece)| Some((place_of(index)?, piece?)));
+                let (offsets, bytes): (Vec<i64>, Vec<Vec<u8>>) = known.unzip();
+                write_part(access, output, &offsets, unit, &bytes.concat())?;
+                is_any_known |= !offsets.is_empty();
+            }
         }
-        Some(())
+        is_any_known.then_some(())
     }))
 }
 

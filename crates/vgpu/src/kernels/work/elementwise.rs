@@ -8,7 +8,7 @@ use super::super::signature::Signature;
 use super::access::{Access, MAX_ELEMENTS};
 use super::argument::{Argument, Launch};
 use super::offsets::{Strides, contiguous};
-use super::{Work, arguments_of};
+use super::{Work, arguments_of, swamped};
 
 /// How the kernel finds its tensors.
 #[derive(Clone, Copy)]
@@ -86,7 +86,10 @@ pub(super) fn recognize(signature: &Signature) -> Option<Work> {
         _ => return None,
     };
     Some(Box::new(move |launch, access| {
-        carry_out(&operation, layout, launch, access)
+        match carry_out(&operation, layout, launch, access) {
+            None if operation.is_float_sum() => sum_in_part(&operation, layout, launch, access),
+            outcome => outcome,
+        }
     }))
 }
 
@@ -199,6 +202,28 @@ fn carry_out(
         None => access.write_values(output, parts.addresses[0], results),
         Some(_) => access.scatter_values(output, parts.addresses[0], &offsets(0, output), &results),
     }
+}
+
+/// A sum of which not all is known: see [`swamped`](super::swamped). One whose sides differ in shape is left alone: a
+/// number for a whole row says nothing of its elements' order.
+fn sum_in_part(
+    operation: &Operation,
+    layout: Layout,
+    launch: &Launch,
+    access: &mut Access,
+) -> Option<()> {
+    let count = launch.count(0, "int")?;
+    let parts = parts(operation, layout, launch)?;
+    if count > MAX_ELEMENTS || parts.types.is_some() || parts.strides.is_some() {
+        return None;
+    }
+    let inputs = operation.inputs.iter().zip(&parts.addresses[1..]);
+    let inputs: Vec<Vec<Option<Value>>> = inputs
+        .map(|(element, address)| swamped::input(access, *element, *address, count))
+        .collect();
+    let state = parts.functor.bytes(0, operation.functor_len());
+    let results = swamped::sums(operation, &state, &inputs, count)?;
+    swamped::write(access, operation.output, parts.addresses[0], results)
 }
 
 /// Kernels that compute each element from its index: `elementwise_kernel_with_index(n, lambda, output)`.

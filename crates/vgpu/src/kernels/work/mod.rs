@@ -23,6 +23,7 @@ mod reduction;
 mod slices;
 mod softmax;
 mod sort;
+mod swamped;
 
 use super::signature::Signature;
 use crate::contents::Known;
@@ -55,16 +56,30 @@ pub(super) fn recognize(signature: &Signature) -> Option<Work> {
     FAMILIES.iter().find_map(|family| family(signature))
 }
 
-/// Carries out a kernel, unless something it needs is not known; says whether it did.
-pub(super) fn carry_out(work: &Work, launch: &Launch, memory: &mut Memory, origin: u32) -> bool {
+/// What became of a kernel's output.
+pub(super) enum Outcome {
+    /// Something that the kernel needs is not known.
+    Unknown,
+    /// Only this has a value, by its address.
+    Partial(Vec<(u64, Known)>),
+    Done,
+}
+
+/// Carries out a kernel as far as what it needs is known.
+pub(super) fn carry_out(work: &Work, launch: &Launch, memory: &mut Memory, origin: u32) -> Outcome {
     let mut access = Access::new(memory);
     if work(launch, &mut access).is_none() {
-        return false;
+        return Outcome::Unknown;
     }
     let written = access.finish();
-    for (address, bytes) in written.writes {
-        let assumption = written.assumption;
-        super::finish(memory, address, Some(Known { bytes, assumption }), origin);
+    let assumption = written.assumption;
+    let known = |(address, bytes)| (address, Known { bytes, assumption });
+    let writes = written.writes.into_iter().map(known);
+    if written.is_partial {
+        return Outcome::Partial(writes.collect());
     }
-    true
+    for (address, known) in writes {
+        super::finish(memory, address, Some(known), origin);
+    }
+    Outcome::Done
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import types
+import weakref
 from collections import namedtuple
 from pathlib import Path
 
@@ -253,19 +254,94 @@ def by_size(batch):
 LONGEST_LAST = (lambda number: (8, 500 if number == 97 else 16 + number % 3), (8, 500))
 
 
+class Batch:
+    """It may be moved to the device in place, so a reference to it holds memory there."""
+
+    def __init__(self, number, longest):
+        self.tokens = Tensor(LONGEST_LAST[0](number) if longest else (8, 16))
+
+
+class Made:
+    def __init__(self, count, longest):
+        self.count = count
+        self.longest = longest
+
+    def __len__(self):
+        return self.count
+
+    def __getitem__(self, number):
+        return Batch(number, self.longest)
+
+
+@pytest.mark.parametrize("longest", [False, True])
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("accumulated", [1, 2])
+def test_no_batch_is_kept_once_it_was_given(longest, stream, accumulated):
+    world = World()
+    world.module.DataLoader.__init__ = lambda loader, dataset: vars(loader).update(dataset=dataset, stream=stream)
+    data = Made(100, longest)
+    given = []
+    for _ in range(2):
+        for batch in world.module.DataLoader(data):
+            assert all(each() is None or each() is batch for each in given)
+            given.append(weakref.ref(batch))
+            world.work(peak=MIB)
+            world.steps.backward_ended()
+            if len(given) % accumulated == 0:
+                world.steps.optimizer_ended(world.optimizer)
+        del batch
+        assert all(each() is None for each in given)
+    assert world.kinds().count("cut") == 2
+
+
+def test_a_generator_that_is_cut_lets_go_of_its_batches():
+    world = World()
+    made = []
+
+    class Ahead(world.module.DataLoader):
+        def __iter__(self):
+            batches = super().__iter__()
+            ahead = next(batches)
+            for _ in batches:
+                yield ahead
+                ahead = Batch(0, longest=False)
+                made.append(weakref.ref(ahead))
+
+    batches = iter(Ahead(Tensor((8, 16)) for _ in range(50)))
+    for _ in batches:
+        world.train()
+    del _
+    assert "cut" in world.kinds() and all(each() is None for each in made)
+
+
+def test_a_loop_is_at_its_end_only_after_a_step_of_its_own():
+    world = World()
+    loader = world.loader(100)
+    assert [len(epoch(world, loader)) for _ in range(2)] == [3, 2]
+    ends = []
+    for _ in loader:
+        world.work()
+        world.steps.backward_ended()
+        ends.append(world.loaders.at_end)
+        world.steps.optimizer_ended(world.optimizer)
+        ends.append(world.loaders.at_end)
+    assert ends == [False, True]
+
+
 @pytest.mark.parametrize(("stream", "kind"), [(False, "largest_batch_run"), (True, "largest_batch_run")])
 def test_the_largest_batch_is_run_before_the_end(stream, kind):
     shape, largest = LONGEST_LAST
     world = World()
     shapes = epoch(world, world.loader(100, shape, stream=stream), peak=by_size)
-    assert shapes[-1] == largest and len(shapes) == 9
+    # The data's own last batch comes last, so that what is held after the loop is as large as it would be.
+    assert shapes[-2:] == [largest, shape(99)] and len(shapes) == 10
     assert kind in world.kinds()
 
 
 def test_one_larger_batch_among_equal_ones_is_run():
     world = World()
     shapes = epoch(world, world.loader(60, lambda number: (8, 500 if number == 9 else 16)), peak=by_size)
-    assert shapes == [(8, 16)] * 3 + [(8, 500)]
+    assert shapes == [(8, 16)] * 3 + [(8, 500), (8, 16)]
     assert world.kinds() == ["cut", "largest_batch_run"]
 
 

@@ -42,11 +42,21 @@ for epoch in range(3):
     with torch.no_grad():
         scores.append(len([loss_of(tokens.cuda()) for tokens in held_out]))
 after = random.random()
+held = torch.cuda.memory_allocated()
+in_place = DataLoader(Texts(640), batch_size=16, collate_fn=lambda texts: {"tokens": collate(texts)})
+for epoch in range(2):
+    for batch in in_place:
+        batch["tokens"] = batch["tokens"].cuda()
+        loss_of(batch["tokens"]).backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    del batch
+kept = torch.cuda.memory_allocated() - held
 random.seed(1)
 torch.save(model.state_dict(), "model.pt")
 model.load_state_dict(torch.load("model.pt"))
-result(first=shapes[0][-1], epochs=[len(each) for each in shapes], scores=scores, same=after == random.random(),
-       length=len(loader))
+result(largest=shapes[0][-2], last=shapes[0][-1], epochs=[len(each) for each in shapes], scores=scores,
+       same=after == random.random(), length=len(loader), kept=kept)
 """
 
 LOOPS = Program(SCRIPT)
@@ -56,7 +66,9 @@ def test_loops_end_early_and_the_script_goes_on() -> None:
     finished = LOOPS.result()
     assert finished.code == 0, finished.err
     found, verdict = finished.results, finished.verdict
-    assert found["first"] == 2048, "the largest batch is run"
+    assert found["largest"] == 2048, "the largest batch is run"
+    assert found["last"] == 48, "what is held after the loop is of the size that it is without an early end"
+    assert found["kept"] == 0, "a batch that was moved in place is let go of with the script's own name of it"
     assert found["length"] == 100 and max(found["epochs"]) < 20, found
     assert max(found["scores"]) < 10, found
     assert found["same"], "random numbers go on as if nothing had been looked at"

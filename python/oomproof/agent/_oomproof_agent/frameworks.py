@@ -71,7 +71,7 @@ class Frameworks:
         def should_check(epoch: Any, *args: Any, **kwargs: Any) -> bool:
             if original(epoch, *args, **kwargs):
                 return True
-            return bool(self._loaders.ending and epoch._should_check_val_epoch())
+            return bool(self._loaders.at_end and epoch._should_check_val_epoch())
 
         loop._should_check_val_fx = should_check
 

@@ -3,6 +3,7 @@
 Every kind of `DataLoader`, with and without workers and below the wrappers of the frameworks, asks one base class for
 its batches. There the data of a loop ends early: the loop ends as it would at the end of its data, and what the
 script does next is reached. A loop that does no work on the device is never cut, because what it collects is needed.
+No batch is kept once it was given: the script may move it to the device in place.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import functools
 import sys
 import time
+import types
 import weakref
 from typing import Any, Callable, Dict, List, Optional, Set
 
@@ -19,7 +21,7 @@ from .course import ALONE, DATA, Course
 from .device import Device
 from .names import ALLOCATED, EVENTS, KERNELS, STEP_PEAK_ALLOCATED, STEP_PEAK_RESERVED
 from .passes import Pass
-from .ragged import walk
+from .ragged import take, walk
 from .steady import BLOCK, Steady
 from .steps import Steps
 
@@ -64,13 +66,20 @@ class Loaders:
         self._cuttable = True
         # Loops with training steps that were cut.
         self.training_cuts = 0
+        # Steps when the last batch of any loop was given.
+        self._steps_at_batch = 0
         self._ragged: List[Pass] = []
         self._module: Optional[Any] = None
 
     @property
     def ending(self) -> bool:
-        """Whether training has shown its peak in the current loop over data."""
+        """Whether training has shown its peak in the loop over data that the last step was in."""
         return self._cuttable and self._course.settled and self._course.pass_reason is not None
+
+    @property
+    def at_end(self) -> bool:
+        """Whether the last batch was the last of a loop with training steps, which is about to be cut."""
+        return self.ending and self._steps.count > self._steps_at_batch
 
     def step_aside(self) -> None:
         """For good: in a worker the script's loops over data are not ours."""
@@ -154,17 +163,17 @@ class Loaders:
             current.over = True
             raise StopIteration
         try:
-            batch = self._feed(current) if current.fed else function(iterator)
+            batch = self._feed(current, iterator) if current.fed else function(iterator)
+            current.owed = max(0, current.owed - 1)
         except StopIteration:
             current.over = True
             raise
         self._given(current, batch)
         return batch
 
-    @staticmethod
-    def _feed(current: Pass) -> Any:
+    def _feed(self, current: Pass, iterator: Any) -> Any:
         current.times_fed += 1
-        return current.fed.pop(0)
+        return take(current.fed, iterator=iterator, module=self._module)
 
     def _begin(self, loader: Any, *, earlier: int, length: Optional[int]) -> Pass:
         current = Pass(earlier=earlier, length=length, began=self._clock())
@@ -197,13 +206,12 @@ class Loaders:
 
     def _given(self, current: Pass, batch: Any) -> None:
         current.yielded += 1
+        self._steps_at_batch = self._steps.count
         try:
             found = size(batch)
         except Exception:  # noqa: BLE001 - a batch that cannot be looked at is given all the same
             return
         current.sizes[found] = current.sizes.get(found, 0) + 1
-        if not current.walked and not found.on_device:
-            current.last = batch
         if current.ragged and self._trains(current):
             self._steady.ragged = True
             if current not in self._ragged:
@@ -227,11 +235,11 @@ class Loaders:
             current.levels.append(self._device.counter(ALLOCATED))
         if not self._trains(current):
             self._course.look(ALONE)
-        if current.walked and not current.fed:
+        if current.ending:
             # The rest of the data was looked at and is gone.
             self._cut(current, iterator)
             return True
-        if current.fed or current.yielded == 0 or not self._wants(current, stepped=stepped, worked=worked):
+        if current.walked or current.yielded == 0 or not self._wants(current, stepped=stepped, worked=worked):
             return False
         if current.cuttable and not takes_an_end(consumer):
             current.cuttable = False
@@ -240,7 +248,7 @@ class Loaders:
             return False
         current.walked = True
         self._look_further(current, iterator)
-        if current.fed:
+        if not current.ending:
             return False
         self._cut(current, iterator)
         return True
@@ -272,21 +280,28 @@ class Loaders:
 
     def _look_further(self, current: Pass, iterator: Any) -> None:
         """Finds the largest batches of the rest of the data, to be given before the end."""
+        found = None
         if current.earlier == 0 and hasattr(iterator, "_sampler_iter"):
-            current.found = walk(iterator, self._module, seen=current.sizes, clock=self._clock)
+            found = walk(iterator, self._module, seen=current.sizes, clock=self._clock)
         times = 1
         done = self._steps.count - current.steps_at_start
         if done > 0:
             times = max(1, round(current.yielded / done))
-        batches = [] if current.found is None else current.found.batches
-        current.fed = [batch for batch in batches for _ in range(times)]
+        last: List[Any] = []
+        if found is not None:
+            current.looked, last = found.looked, found.last
+        if found is not None and found.larger:
+            # What the script still holds after the loop is of the size that it would be.
+            order = [batch for batch in found.larger if batch is not last[0]] + last
+            current.fed = [batch for batch in order for _ in range(times)]
         if self._trains(current):
             most = 0
             while not self._course.agree(DATA, len(current.fed) <= most):
                 most += 1
             # Another rank has larger batches to run, and all run equally many.
-            current.fed += [current.last] * (most - len(current.fed))
-        current.last = None
+            lacking = most - len(current.fed)
+            current.fed += last * lacking
+            current.owed = 0 if last else lacking
 
     def _cut(self, current: Pass, iterator: Any) -> None:
         trains = self._trains(current)
@@ -302,6 +317,9 @@ class Loaders:
             step=self._steps.count,
         )
         self._tell_sizes(current)
+        if isinstance(iterator, types.GeneratorType):
+            # At its own end it would let go of its batches, whoever holds the iterator.
+            iterator.close()
         shut_down = getattr(iterator, "_shutdown_workers", None)
         if shut_down is not None and not getattr(iterator, "_persistent_workers", False):
             shut_down()
@@ -316,10 +334,9 @@ class Loaders:
         if not current.ragged or current.earlier:
             return
         largest = max(current.sizes, key=lambda entry: entry.bytes)
-        found = current.found
         # What was given of the batches that were looked at counts once.
-        looked = current.yielded - current.times_fed + (found.looked if found is not None else 0)
-        left = found.left if found is not None else current.rest
+        looked = current.yielded - current.times_fed + (current.looked.batches if current.looked is not None else 0)
+        left = current.looked.left if current.looked is not None else current.rest
         if left == 0:
             kind, rest = "largest_batch_run", "all were looked at"
         else:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Dict, List, Optional
 
 from .batches import Size
-from .ragged import Walk
+from .ragged import Looked
 
 
 class Pass:
@@ -21,9 +21,10 @@ class Pass:
         self.cuttable = True
         self.walked = False
         self.sizes: Dict[Size, int] = {}
-        self.found: Optional[Walk] = None
-        self.last: Any = None
+        self.looked: Optional[Looked] = None
+        # Batches that come before the end: made on the host, and then as many more as the data gives by itself.
         self.fed: List[Any] = []
+        self.owed = 0
         self.times_fed = 0
         # Steps and work on the device, when the last batch was given.
         self.steps_at_start = 0
@@ -34,6 +35,11 @@ class Pass:
         self.peaks: List[int] = []
         self.reserved: List[int] = []
         self.levels: List[int] = []
+
+    @property
+    def ending(self) -> bool:
+        """Nothing comes any more."""
+        return self.walked and not self.fed and not self.owed
 
     @property
     def ragged(self) -> bool:

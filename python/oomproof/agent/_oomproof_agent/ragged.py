@@ -2,12 +2,13 @@
 
 Sorted or padded data has its largest batch anywhere, and the first few say nothing of it. What is made here is thrown
 away but for the largest; the script's random numbers are as if nothing had been made. Data whose batches are all alike
-costs a handful of them.
+costs a handful of them. A batch may be moved to the device in place, so none that the script was given is kept.
 """
 
 from __future__ import annotations
 
 import contextlib
+import copy
 import itertools
 import random
 import sys
@@ -23,12 +24,22 @@ _SECONDS = 10.0
 _MOST_BATCHES = 1_000_000
 
 
-class Walk(NamedTuple):
-    """What was found; `left` is None when the data has no known end."""
+class Looked(NamedTuple):
+    """How many batches were looked at; `left` is None when the data has no known end."""
 
-    batches: List[Any]
-    looked: int
+    batches: int
     left: Optional[int]
+
+
+class Walk(NamedTuple):
+    """What was found: larger batches than any before, and the one that ends the data, or comes close to it.
+
+    `last` is empty when none could be made.
+    """
+
+    larger: List[Any]
+    last: List[Any]
+    looked: Looked
 
 
 class _Largest:
@@ -40,18 +51,21 @@ class _Largest:
         self._part = max((_largest_part(entry) for entry in seen), default=0)
         self._by_bytes: Optional[Any] = None
         self._by_part: Optional[Any] = None
+        self.last: List[Any] = []
         self.looked = 0
 
-    def take(self, batch: Any) -> None:
+    def take(self, batch: Any, *, last_at: int) -> None:
         found = size(batch)
         self.looked += 1
+        if self.looked <= last_at:
+            self.last = [batch]
         self.sizes.add(found)
         if found.bytes > self._bytes:
             self._bytes, self._by_bytes = found.bytes, batch
         if _largest_part(found) > self._part:
             self._part, self._by_part = _largest_part(found), batch
 
-    def batches(self) -> List[Any]:
+    def larger(self) -> List[Any]:
         found = [batch for batch in (self._by_part, self._by_bytes) if batch is not None]
         return found[:1] if len(found) == 2 and found[0] is found[1] else found
 
@@ -63,7 +77,7 @@ def walk(
     seen: Dict[Size, int],
     clock: Callable[[], float],
 ) -> Optional[Walk]:
-    """Looks at what `iterator`, of `torch.utils.data.dataloader`, has not given yet; None when it is all alike."""
+    """Looks at what `iterator`, of `torch.utils.data.dataloader`, has not given yet; None when that cannot be done."""
     if not seen or any(entry.on_device for entry in seen):
         return None
     largest = _Largest(seen)
@@ -71,7 +85,7 @@ def walk(
     left: Optional[int] = None
     with _same_random_numbers():
         try:
-            makers, known = _rest(iterator, module)
+            makers, known, last_at = _rest(iterator, module)
             left = known
             for make in makers:
                 took = clock() - began
@@ -79,7 +93,7 @@ def walk(
                 alike = len(largest.sizes) == 1
                 if took > _SECONDS or (alike and (enough or took > _PROBE_SECONDS)):
                     break
-                largest.take(make())
+                largest.take(make(), last_at=last_at)
                 left = None if left is None else left - 1
             else:
                 left = 0
@@ -87,15 +101,13 @@ def walk(
             left = 0
         except Exception:  # noqa: BLE001 - data that cannot be made here is data that was not looked at
             pass
-    if len(largest.sizes) == 1:
-        return None
-    return Walk([_pinned(iterator, module, batch) for batch in largest.batches()], largest.looked, left)
+    return Walk(largest.larger(), largest.last, Looked(largest.looked, left))
 
 
-def _rest(iterator: Any, module: Any) -> Tuple[Iterator[Callable[[], Any]], Optional[int]]:
-    """Makers of the batches that were not given yet, and how many they are."""
+def _rest(iterator: Any, module: Any) -> Tuple[Iterator[Callable[[], Any]], Optional[int], int]:
+    """Makers of the batches that were not given yet, how many they are, and which of them makes the last."""
     if int(iterator._dataset_kind) != 0:
-        return itertools.repeat(iterator._next_data), None
+        return itertools.repeat(iterator._next_data), None, sys.maxsize
     # What workers have begun is not in the sampler any more; it comes in its order.
     begun = len(getattr(iterator, "_task_info", ()))
     indices = list(itertools.islice(iterator._sampler_iter, _MOST_BATCHES))
@@ -114,7 +126,7 @@ def _rest(iterator: Any, module: Any) -> Tuple[Iterator[Callable[[], Any]], Opti
     ends, others = indices[-2:], indices[:-2]
     random.Random(0).shuffle(others)
     fetched = (_Fetch(fetcher, index) for index in itertools.chain(ends, others))
-    return itertools.chain(fetched, itertools.repeat(iterator._next_data, begun)), total
+    return itertools.chain(fetched, itertools.repeat(iterator._next_data, begun)), total, len(ends) or begun
 
 
 def _drop_shorter_end(indices: List[Any]) -> None:
@@ -131,6 +143,17 @@ class _Fetch:
 
     def __call__(self) -> Any:
         return self._fetcher.fetch(self._index)
+
+
+def take(batches: List[Any], *, iterator: Any, module: Any) -> Any:
+    """The next of `batches`, as `iterator` gives them; it is a copy if the same one follows."""
+    batch = batches.pop(0)
+    if any(batch is other for other in batches):
+        try:
+            batch = copy.deepcopy(batch)
+        except Exception:  # noqa: BLE001 - what cannot be copied is given twice
+            pass
+    return _pinned(iterator, module, batch)
 
 
 def _pinned(iterator: Any, module: Any, batch: Any) -> Any:

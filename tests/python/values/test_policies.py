@@ -56,7 +56,7 @@ def result(case: str, options: Tuple[str, ...] = (), cases: Tuple[str, ...] = ()
         ("a_sampler_ends_at_its_limit", [3, 20]),
         ("beams_end_at_their_limit", [6, True]),
         ("slices_by_an_unknown_box_agree", True),
-        ("the_best_pass_a_threshold", [0, 300]),
+        ("some_of_the_best_pass_a_threshold", [225, 75]),
         ("an_answer_that_the_user_knows", 100),
     ],
 )

@@ -9,7 +9,8 @@ use oomproof_profile::Routing;
 
 use super::launch::{Launch, is_number};
 use super::tensor_info::TensorInfo;
-use super::{Ground, MAX_BYTES, fill, put};
+use super::{Ground, MAX_BYTES, put, room};
+use crate::contents::Pattern;
 use crate::kernels::element::Element;
 use crate::kernels::scalar::Scalar;
 use crate::kernels::signature::{Signature, index_calculator_len, split_at_commas};
@@ -17,6 +18,10 @@ use crate::memory::Memory;
 
 /// What the best of unknown scores is taken to be: a probability or an overlap is no larger.
 const BEST: f64 = 1.0;
+/// One in so many rows has a best score that passes thresholds; the others have none.
+const PASSING: usize = 4;
+/// Bytes that a pattern can hold.
+const LONGEST_PATTERN: usize = 16;
 /// Bytes of an index.
 const INDEX: u64 = 8;
 /// Offset of the sizes in a `ReduceOp` that tells where a value is: the operation takes one byte and its identity, a
@@ -198,7 +203,7 @@ impl Choice {
                 (u64::from(size), u64::from(stride) / width)
             })
             .collect();
-        // A best score is one that passes: what is below a threshold would be thrown away, which takes less memory.
+        // Matches and the rest are both sampled up to a limit, so that some must pass a threshold and some must not.
         if let Self::BestAndWhere {
             largest: Some(scalar),
             ..
@@ -206,8 +211,19 @@ impl Choice {
             && matches!(dims[..], [] | [(_, 1)])
         {
             let values = launch.long_at(0, addresses + 8);
-            let best = scalar.bytes(BEST);
-            fill(memory, values, u64::from(rows), &best, ground);
+            let len = room(memory, values, u64::from(rows) * scalar.width() as u64);
+            let period = PASSING.min(LONGEST_PATTERN / scalar.width());
+            let scores =
+                (0..period).flat_map(|row| scalar.bytes(if row == 0 { BEST } else { 0.0 }));
+            let pattern = Pattern::new(&scores.collect::<Vec<u8>>());
+            if memory.contents.unknown(values, len) > 0
+                && let Some(pattern) = pattern
+            {
+                let assumption = ground.assumption;
+                memory
+                    .contents
+                    .fill_assumed(values, len, pattern, assumption);
+            }
         }
         let spread = Spread {
             candidates: u64::from(candidates),

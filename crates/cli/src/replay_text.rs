@@ -162,6 +162,7 @@ fn table(report: &Report) -> String {
             search
                 .best
                 .iter()
+                .filter(|best| report.settings.iter().all(|given| given.conf != best.conf))
                 .map(|setting| (named(&setting.conf), setting)),
         );
     }

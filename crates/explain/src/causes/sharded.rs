@@ -40,6 +40,6 @@ fn detect(case: &Case<'_>) -> Option<Finding> {
     let highest = ranks.max()?;
     Some(Finding::candidate(
         36,
-        format!("the log is of a distributed run: rank {highest} failed, too"),
+        format!("the log is of a distributed run: it has lines of rank {highest}"),
     ))
 }

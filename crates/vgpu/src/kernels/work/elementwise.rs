@@ -213,8 +213,11 @@ fn sum_in_part(
     access: &mut Access,
 ) -> Option<()> {
     let count = launch.count(0, "int")?;
+    if count > swamped::MAX_ELEMENTS {
+        return None;
+    }
     let parts = parts(operation, layout, launch)?;
-    if count > MAX_ELEMENTS || parts.types.is_some() || parts.strides.is_some() {
+    if parts.types.is_some() || parts.strides.is_some() {
         return None;
     }
     let inputs = operation.inputs.iter().zip(&parts.addresses[1..]);

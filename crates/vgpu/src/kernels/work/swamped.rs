@@ -8,6 +8,10 @@ use super::access::Access;
 /// Nobody's numbers are larger than this, when they are scores, logarithms or activations.
 const ORDINARY: f64 = 32.0;
 
+/// Marks stand in tables of candidates. Sums of activations are far larger and far more frequent, and nothing large is
+/// looked for in them.
+pub(super) const MAX_ELEMENTS: usize = 1 << 12;
+
 /// More pieces than this are not written.
 const MAX_RUNS: usize = 1 << 12;
 

@@ -227,6 +227,11 @@ fn of_what_is_refused() {
         &setting,
         "replay late.pickle --torch 1.13",
     );
+    check(
+        "replay_later_torch",
+        &setting,
+        "replay late.pickle --torch 2.99",
+    );
     check("diff_missing", &setting, "diff late.pickle none.pickle");
 }
 

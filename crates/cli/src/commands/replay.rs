@@ -236,6 +236,12 @@ fn knowledge(args: &ReplayArgs) -> Result<Knowledge, Failure> {
             "PyTorch needs more than 0 bytes",
         ));
     }
+    if let Some(release) = args.torch.filter(|release| *release > Release::NEWEST) {
+        let newest = Release::NEWEST;
+        let text = format!("the allocator of PyTorch {release} is not known, only up to {newest}");
+        return Err(Failure::usage("unknown_release", text)
+            .hint(format!("`--torch {newest}` goes by its rules")));
+    }
     let gpu = args
         .gpu
         .as_deref()

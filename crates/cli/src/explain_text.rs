@@ -10,6 +10,7 @@ use oomproof_units::Bytes;
 use owo_colors::OwoColorize;
 
 use crate::bar::{Glyphs, Part, bar};
+use crate::wrap::{Margins, wrap};
 
 /// Width at which sentences are wrapped.
 const LINE: usize = 88;
@@ -271,20 +272,5 @@ fn heading(out: &mut String, text: &str) -> fmt::Result {
 
 /// Words of `text` behind `lead`, the further lines indented as far.
 fn wrapped(out: &mut String, lead: &str, text: &str) -> fmt::Result {
-    let blank = " ".repeat(lead.chars().count());
-    let mut line = lead.to_owned();
-    let mut empty = true;
-    for word in text.split_whitespace() {
-        if !empty && line.chars().count() + 1 + word.chars().count() > LINE {
-            writeln!(out, "{line}")?;
-            line.clone_from(&blank);
-            empty = true;
-        }
-        if !empty {
-            line.push(' ');
-        }
-        line.push_str(word);
-        empty = false;
-    }
-    writeln!(out, "{}", line.trim_end())
+    wrap(out, text, Margins { lead, line: LINE })
 }

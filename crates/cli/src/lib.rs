@@ -48,6 +48,7 @@ mod printer;
 mod program;
 mod replay_text;
 mod verdict_text;
+mod wrap;
 
 pub use exit::Exit;
 pub use program::main;

@@ -10,6 +10,7 @@ use oomproof_units::Bytes;
 use owo_colors::{AnsiColors, OwoColorize};
 
 use crate::bar::{Glyphs, Part, bar};
+use crate::wrap::{Margins, wrap};
 
 mod ranks;
 
@@ -595,26 +596,7 @@ fn shortened(name: &str) -> String {
 }
 
 fn write_wrapped(out: &mut String, lead: &str, text: &str) -> fmt::Result {
-    let blank = if lead.contains('|') {
-        lead.to_owned()
-    } else {
-        " ".repeat(lead.len())
-    };
-    let mut line = lead.to_owned();
-    let mut empty = true;
-    for word in text.split_whitespace() {
-        if !empty && line.chars().count() + 1 + word.chars().count() > LINE {
-            writeln!(out, "{line}")?;
-            line.clone_from(&blank);
-            empty = true;
-        }
-        if !empty {
-            line.push(' ');
-        }
-        line.push_str(word);
-        empty = false;
-    }
-    writeln!(out, "{}", line.trim_end())
+    wrap(out, text, Margins { lead, line: LINE })
 }
 
 #[cfg(test)]

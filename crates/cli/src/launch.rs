@@ -11,9 +11,10 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, SystemTime};
 
 use oomproof_analysis::{Circumstances, EndedBy, Strictness, Verdict};
-use oomproof_profile::RunSettings;
+use oomproof_profile::{RunSettings, WarmSettings};
 use oomproof_units::Bytes;
 
+use crate::applied_plan::{self, AppliedPlan, allocator_settings};
 use crate::card::Card;
 use crate::child::{self, Ended};
 use crate::failure::{Failure, reason};
@@ -68,6 +69,12 @@ pub(crate) struct Launch {
     pub profile: Option<PathBuf>,
     /// Where PyTorch's memory snapshot of the run goes; `None` when none is wanted.
     pub snapshot: Option<PathBuf>,
+    /// What is changed in the script; `None` to run it as it is.
+    pub plan: Option<AppliedPlan>,
+    /// Whether what a plan is made from is found out.
+    pub facts: Facts,
+    /// Where the script waits before its first use of the device; `None` when it does not.
+    pub warm: Option<WarmSettings>,
     /// What a tight fit counts as.
     pub strictness: Strictness,
 }
@@ -75,8 +82,10 @@ pub(crate) struct Launch {
 /// How much of the script is run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Extent {
-    /// Until the peak of its steps is steady.
+    /// Until the peak of its steps is steady, and then what comes after training.
     Steady,
+    /// Until the peak of its steps is steady.
+    Training,
     /// All.
     Full,
 }
@@ -97,6 +106,15 @@ pub(crate) enum Labels {
     Attached,
     /// Nothing: the script runs without the hooks that find them out.
     Absent,
+}
+
+/// Whether the agent finds out what a plan is made from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Facts {
+    /// It leaves the note `plan_facts`.
+    Gathered,
+    /// It does not.
+    Ignored,
 }
 
 /// What becomes of what the script writes.
@@ -157,34 +175,69 @@ impl RunFolder {
 
 /// Runs the script and judges it.
 pub(crate) fn launch(launch: &Launch) -> Result<Outcome, Failure> {
-    let run = RunFolder::new()?;
-    let standins = standin_cache::standins(
-        launch.torch.cuda_major(),
-        &launch.resources.vgpu,
-        folders::standins().as_deref(),
-        run.folder.path(),
-    )?;
-    let settings = settings(launch, &run, &standins)?;
-    let notebook = notebook::command(&launch.arguments, &settings.cwd, run.folder.path())?;
-    let text = serde_json::to_vec_pretty(&settings).map_err(|error| {
-        Failure::environment("io", format!("the settings cannot be written: {error}"))
-    })?;
-    fs::write(&run.settings, text).map_err(|error| Failure::io("write", &run.settings, &error))?;
+    let mut prepared = Prepared::new(launch)?;
+    let ended = child::run(prepared.command()?, launch.timeout)
+        .map_err(|error| not_started(launch, &error))?;
+    prepared.judge(&ended)
+}
 
-    let ended = child::run(command(launch, &run, notebook)?, launch.timeout).map_err(|error| {
-        Failure::environment(
-            "no_python",
-            format!(
-                "`{}` cannot be started: {}",
-                launch.python.path.display(),
-                reason(&error)
-            ),
-        )
-    })?;
-    if let Some(target) = &launch.snapshot {
-        keep_snapshot(&run.profiles, ended.pid, target)?;
+/// The interpreter could not be started.
+pub(crate) fn not_started(launch: &Launch, error: &std::io::Error) -> Failure {
+    Failure::environment(
+        "no_python",
+        format!(
+            "`{}` cannot be started: {}",
+            launch.python.path.display(),
+            reason(error)
+        ),
+    )
+}
+
+/// A run with its folder and its settings written, before anything is started.
+pub(crate) struct Prepared<'a> {
+    launch: &'a Launch,
+    run: RunFolder,
+    settings: RunSettings,
+    notebook: Option<NotebookCommand>,
+}
+
+impl<'a> Prepared<'a> {
+    /// Makes the folder and writes the settings.
+    pub(crate) fn new(launch: &'a Launch) -> Result<Self, Failure> {
+        let run = RunFolder::new()?;
+        let standins = standin_cache::standins(
+            launch.torch.cuda_major(),
+            &launch.resources.vgpu,
+            folders::standins().as_deref(),
+            run.folder.path(),
+        )?;
+        let settings = settings(launch, &run, &standins)?;
+        let notebook = notebook::command(&launch.arguments, &settings.cwd, run.folder.path())?;
+        let text = serde_json::to_vec_pretty(&settings).map_err(|error| {
+            Failure::environment("io", format!("the settings cannot be written: {error}"))
+        })?;
+        fs::write(&run.settings, text)
+            .map_err(|error| Failure::io("write", &run.settings, &error))?;
+        Ok(Self {
+            launch,
+            run,
+            settings,
+            notebook,
+        })
     }
-    judge(launch, run, &settings, &ended)
+
+    /// What starts the script in a process of its own.
+    pub(crate) fn command(&mut self) -> Result<Command, Failure> {
+        command(self.launch, &self.run, self.notebook.take())
+    }
+
+    /// What the ended run has shown.
+    pub(crate) fn judge(self, ended: &Ended) -> Result<Outcome, Failure> {
+        if let Some(target) = &self.launch.snapshot {
+            keep_snapshot(&self.run.profiles, ended.pid, target)?;
+        }
+        judge(self.launch, self.run, &self.settings, ended)
+    }
 }
 
 /// Takes the snapshot that the process left, or of several the largest: a launcher of ranks leaves none itself.
@@ -245,6 +298,7 @@ fn command(
         .env("OOMPROOF_RUN", &run.settings)
         .env("PYTHONPATH", python_path)
         .env("PATH", path)
+        .envs(launch.plan.as_ref().and_then(AppliedPlan::environment))
         // Both streams of the script are talk: our standard output carries the verdict alone.
         .stdout(Stdio::from(std::io::stderr()));
     if let Some(folder) = folder {
@@ -291,6 +345,10 @@ fn settings(launch: &Launch, run: &RunFolder, standins: &Path) -> Result<RunSett
         assume: launch.valuation.assume.clone(),
         batch_size: launch.batch_size,
         snapshot: launch.snapshot.is_some(),
+        plan: launch.plan.as_ref().map(AppliedPlan::to_json),
+        probe: launch.facts == Facts::Gathered,
+        training_only: launch.extent == Extent::Training,
+        warm: launch.warm.clone(),
     })
 }
 
@@ -303,6 +361,10 @@ fn judge(
     if let Some(failure) = profile_file::agent_failure(&run.profiles) {
         return Err(failure);
     }
+    let unapplied = match &launch.plan {
+        Some(_) => applied_plan::outcome(&run.profiles, &launch.name)?,
+        None => None,
+    };
     if let Some(profiles) = ranks::of_run(&run.profiles)? {
         return judge_ranks(launch, run, &profiles, ended);
     }
@@ -315,6 +377,7 @@ fn judge(
         ),
     };
     let mut notes = launcher_notes(launch);
+    notes.extend(unapplied);
     if let Some(text) = of_others(&others) {
         notes.push(serde_json::json!({
             "kind": "assumption", "assumption": "other_processes", "text": text, "where": null,
@@ -416,9 +479,7 @@ fn circumstances(launch: &Launch, ended: &Ended) -> Circumstances {
         signal: ended.signal,
         ended_by: ended.by,
         profile: String::new(),
-        conf: ["PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF"]
-            .into_iter()
-            .find_map(|name| env::var(name).ok()),
+        conf: allocator_settings(launch.plan.as_ref()),
         strictness: launch.strictness,
     }
 }

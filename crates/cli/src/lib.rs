@@ -15,6 +15,7 @@
 mod arguments;
 mod commands;
 
+mod applied_plan;
 mod baseline;
 mod card;
 #[cfg_attr(not(target_os = "linux"), path = "child_elsewhere.rs")]

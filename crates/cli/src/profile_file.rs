@@ -76,6 +76,28 @@ pub(crate) fn read(path: &Path) -> Result<Profile, Failure> {
     Profile::read(&bytes).map_err(|error| corrupt(path, &error.to_string()))
 }
 
+/// The notes of one kind in all profiles in `folder`; a profile that cannot be read has none.
+pub(crate) fn notes_in(folder: &Path, kind: &str) -> Result<Vec<Value>, Failure> {
+    let mut paths = all(folder)?;
+    paths.sort();
+    Ok(paths
+        .iter()
+        .filter_map(|path| read(path).ok())
+        .flat_map(|profile| notes_of(&profile, kind))
+        .collect())
+}
+
+/// The notes of one kind in a profile.
+pub(crate) fn notes_of(profile: &Profile, kind: &str) -> Vec<Value> {
+    let of_kind = |record: &Record| match record {
+        Record::Note { json, .. } => serde_json::from_str(json)
+            .ok()
+            .filter(|note: &Value| note["kind"] == kind),
+        _ => None,
+    };
+    profile.records.iter().filter_map(of_kind).collect()
+}
+
 /// The sentence about a profile that cannot be understood.
 pub(crate) fn corrupt(path: &Path, why: &str) -> Failure {
     Failure::new(

@@ -113,6 +113,27 @@ pub struct RunSettings {
     /// PyTorch's memory history is recorded, and each process leaves `<pid>.snapshot` in `run_dir`.
     #[serde(default)]
     pub snapshot: bool,
+    /// What is changed in the script while it runs; the agent applies it, or ends the process with the reason.
+    #[serde(default)]
+    pub plan: Option<serde_json::Value>,
+    /// The agent finds out what a plan is made from, and leaves the note `plan_facts`.
+    #[serde(default)]
+    pub probe: bool,
+    /// The run ends once the peak of its training steps is known; what comes after them is not run.
+    #[serde(default)]
+    pub training_only: bool,
+    /// Where the script waits before its first use of the device, to be forked for each run that is asked for.
+    #[serde(default)]
+    pub warm: Option<WarmSettings>,
+}
+
+/// How a script that waits before its first use of the device is reached.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WarmSettings {
+    /// The Unix socket that the launcher listens on.
+    pub socket: PathBuf,
+    /// The launcher's process: only its own child waits, and none that the script starts.
+    pub launcher: u32,
 }
 
 #[cfg(test)]

@@ -13,10 +13,11 @@ use oomproof_profile::{Profile, Record, RunSettings};
 use oomproof_units::Bytes;
 use serde::Serialize;
 
+use crate::applied_plan::AppliedPlan;
 use crate::card::Card;
 use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::launch::{Extent, Initialization, Labels, Launch, Writes, launch};
+use crate::launch::{Extent, Facts, Initialization, Labels, Launch, Writes, launch};
 use crate::platform;
 use crate::printer;
 use crate::python;
@@ -385,6 +386,9 @@ fn verify(lines: &mut [Line], recorded: &Recorded, resources: Resources) -> Resu
             batch_size: settings.batch_size,
             profile: None,
             snapshot: None,
+            plan: settings.plan.clone().map(AppliedPlan::from_json),
+            facts: Facts::Ignored,
+            warm: None,
             strictness: Strictness::Lenient,
         })?;
         fit.verified = Some(outcome.verdict.verdict);

@@ -9,6 +9,7 @@ use oomproof_analysis::{Strictness, Verdict};
 use oomproof_explain::{Explanation, explain_run};
 use serde::Serialize;
 
+use crate::applied_plan::AppliedPlan;
 use crate::bar::Glyphs;
 use crate::card::{Card, CardArgs, card};
 use crate::commands::growth::{Base, Growth, grow};
@@ -17,7 +18,7 @@ use crate::exit::Exit;
 use crate::explain_text;
 use crate::failure::Failure;
 use crate::growth_text;
-use crate::launch::{Extent, Initialization, Labels, Launch, Writes, launch};
+use crate::launch::{Extent, Facts, Initialization, Labels, Launch, Writes, launch};
 use crate::platform;
 use crate::printer;
 use crate::python;
@@ -88,6 +89,10 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "NAME[=ARGUMENT],...", value_parser = str::parse::<Scale>)]
     pub scale: Option<Scale>,
 
+    /// Change the script as this plan says, which `oomproof fit` wrote
+    #[arg(long, value_name = "FILE")]
+    pub plan: Option<PathBuf>,
+
     /// Record PyTorch's memory history and write its snapshot here, for `oomproof replay` and PyTorch's viewer
     #[arg(long, value_name = "FILE")]
     pub snapshot: Option<PathBuf>,
@@ -118,6 +123,7 @@ pub(crate) fn run(
     announce(&request, &user);
     let request = Launch {
         strictness,
+        plan: args.plan.as_deref().map(AppliedPlan::read).transpose()?,
         ..request
     };
     let outcome = launch(&Launch {
@@ -276,6 +282,9 @@ pub(crate) fn resolve(
         batch_size: None,
         profile: typed.profile.clone(),
         snapshot: None,
+        plan: None,
+        facts: Facts::Ignored,
+        warm: None,
         strictness: Strictness::Lenient,
     })
 }

@@ -44,10 +44,12 @@ class Course:
         *,
         stop: Callable[[str, int], None],
         time_limit: Optional[float],
+        training_only: bool = False,
         clock: Callable[[], float] = time.monotonic,
         work: Callable[[], float] = time.thread_time,
     ) -> None:
         self._stop = stop
+        self._training_only = training_only
         self._clock = clock
         self._work = work
         self._worked = 0.0
@@ -82,7 +84,7 @@ class Course:
             self._known = reason or self._known
             reason = self._known if self.agree(STEP, reason is not None) else None
         self.pass_reason = reason
-        if reason == "steps":
+        if reason == "steps" or (reason is not None and self._training_only):
             self.reason = reason
             self._stop(reason, step)
             return

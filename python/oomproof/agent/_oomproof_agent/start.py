@@ -74,7 +74,11 @@ class Agent:
         self.modules = Modules(self.device, self.phases)
         self.exits = Exits(self.device, self.frames)
         steady = Steady(steps=settings.get("steps"), full=settings.get("full", False))
-        self.course = Course(stop=self._stop, time_limit=settings.get("timeout_secs"))
+        self.course = Course(
+            stop=self._stop,
+            time_limit=settings.get("timeout_secs"),
+            training_only=settings.get("training_only", False),
+        )
         self.steps = Steps(self.device, steady, self.course, on_end=self._step_ended)
         self.ranks = Ranks(self.device, step=lambda: self.steps.count)
         self.course.agree = self.ranks.agree

@@ -1,0 +1,138 @@
+//! The plan of a run: what is changed in the script while it runs.
+//!
+//! The agent applies it inside the script's process; only the allocator's settings must be in the environment before
+//! PyTorch is imported. Whether it was applied stands in the profile's notes, because the script may end before it
+//! comes to the moment, and a plan that does not match refuses there.
+
+use std::env;
+use std::fs;
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::profile_file;
+
+/// The names of the variable with the allocator's settings, in the order in which they count.
+const VARIABLES: [&str; 2] = ["PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF"];
+const ALLOCATOR: &str = "allocator-settings";
+
+/// A plan as the agent gets it: what it expects, and its levers with their parameters.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct AppliedPlan(Value);
+
+impl AppliedPlan {
+    /// The plan in a file.
+    pub(crate) fn read(path: &Path) -> Result<Self, Failure> {
+        let text = fs::read_to_string(path).map_err(|error| {
+            let failure = Failure::io("read the plan", path, &error);
+            Failure {
+                exit: Exit::InputRefused,
+                id: "plan",
+                ..failure
+            }
+        })?;
+        let plan: Value = serde_json::from_str(&text)
+            .map_err(|error| not_understood(path, &error.to_string()))?;
+        Ok(Self::from_json(plan))
+    }
+
+    /// The plan in the settings of a run.
+    pub(crate) const fn from_json(plan: Value) -> Self {
+        Self(plan)
+    }
+
+    /// As it stands in the settings of a run.
+    pub(crate) fn to_json(&self) -> Value {
+        self.0.clone()
+    }
+
+    /// What the script's environment has besides what it has anyway.
+    pub(crate) fn environment(&self) -> Option<(&'static str, String)> {
+        let conf = self.conf()?;
+        let (name, own) = own_settings();
+        let own = own.map_or_else(String::new, |own| format!("{own},"));
+        Some((name, own + conf))
+    }
+
+    fn conf(&self) -> Option<&str> {
+        self.0["levers"]
+            .as_array()?
+            .iter()
+            .find(|lever| lever["name"] == ALLOCATOR)?["conf"]
+            .as_str()
+    }
+}
+
+fn not_understood(path: &Path, why: &str) -> Failure {
+    Failure::new(
+        Exit::InputRefused,
+        "plan",
+        format!("the plan {} cannot be read: {why}", path.display()),
+    )
+    .hint("`oomproof fit` writes plans")
+}
+
+/// The user's settings of the allocator, and the variable they stand in or would stand in.
+fn own_settings() -> (&'static str, Option<String>) {
+    VARIABLES
+        .into_iter()
+        .find_map(|name| Some((name, Some(env::var(name).ok()?))))
+        .unwrap_or((VARIABLES[1], None))
+}
+
+/// The allocator's settings of a run with this plan.
+pub(crate) fn allocator_settings(plan: Option<&AppliedPlan>) -> Option<String> {
+    plan.and_then(AppliedPlan::environment)
+        .map(|(_, conf)| conf)
+        .or_else(|| own_settings().1)
+}
+
+/// What became of the plan in the run whose profiles are in `folder`.
+///
+/// An error when it was refused; a note for the profile when the script never came to the moment at which it acts.
+pub(crate) fn outcome(folder: &Path, script: &str) -> Result<Option<Value>, Failure> {
+    let notes = |kind| profile_file::notes_in(folder, kind);
+    if let Some(refused) = notes("plan_refused")?.first() {
+        let reason = refused["reason"].as_str().unwrap_or("no reason was given");
+        let lever = refused["lever"]
+            .as_str()
+            .map_or_else(String::new, |lever| format!("`{lever}`: "));
+        return Err(Failure::new(
+            Exit::InputRefused,
+            "plan_refused",
+            format!("the plan does not match {script}: {lever}{reason}"),
+        )
+        .hint("`oomproof fit` makes a plan for the script as it is now"));
+    }
+    let applied = !notes("plan_applied")?.is_empty();
+    Ok((!applied).then(|| {
+        json!({
+            "kind": "assumption", "assumption": "plan_not_applied", "where": null,
+            "text": "the script did not come to the moment at which the plan acts, so this is the script without it",
+        })
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(levers: &Value, conf: Option<&str>) {
+        let plan = AppliedPlan::from_json(json!({ "levers": levers }));
+        assert_eq!(plan.conf(), conf);
+    }
+
+    #[test]
+    fn the_allocators_settings_are_found_among_the_levers() {
+        check(&json!([]), None);
+        check(
+            &json!([{"name": "micro-batch", "chunks": 2},
+                {"name": "allocator-settings", "conf": "expandable_segments:True"}]),
+            Some("expandable_segments:True"),
+        );
+        check(&json!([{"name": "allocator-settings"}]), None);
+        check(&json!("none"), None);
+    }
+}

@@ -1,0 +1,40 @@
+//! What is wanted of a plan.
+
+use std::collections::BTreeSet;
+
+use oomproof_units::Bytes;
+
+use crate::lever_name::LeverName;
+use crate::numerics::Numerics;
+use crate::torch_version::TorchVersion;
+
+/// What is wanted, and what may be done for it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Goal {
+    /// What the process may take: reserved memory, context and libraries together.
+    pub memory: Bytes,
+    /// Levers that are used although training changes, or that are tried only when they are named.
+    pub allow: BTreeSet<LeverName>,
+    /// Levers that are not used.
+    pub forbid: BTreeSet<LeverName>,
+    /// How far results may change without being allowed by name.
+    pub numerics: Numerics,
+    /// The release of torch; what needs a certain one is left out where it is unknown.
+    pub torch: Option<TorchVersion>,
+    /// After so many runs the search is over, whatever may be left.
+    pub most_trials: usize,
+}
+
+impl Goal {
+    /// To fit into so much memory, with results that are the same but for rounding.
+    pub fn fit_into(memory: Bytes) -> Self {
+        Self {
+            memory,
+            allow: BTreeSet::new(),
+            forbid: BTreeSet::new(),
+            numerics: Numerics::Rounding,
+            torch: None,
+            most_trials: 60,
+        }
+    }
+}

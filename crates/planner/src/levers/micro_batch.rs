@@ -1,0 +1,107 @@
+//! `micro-batch`: the batch in pieces, the gradients added up. Activations shrink with the pieces, while gradients
+//! stay through every forward pass but the first.
+
+use serde_json::json;
+
+use crate::facts::BatchSource;
+use crate::lever::{Framework, Holds, Lever, Offered, Parameter, Script, Writing};
+use crate::lever_name::LeverName;
+use crate::lever_use::{LeverUse, Parameters};
+use crate::numerics::Numerics;
+use crate::workload::{TimePart, Workload};
+
+/// The part of the forward and backward passes that does not shrink with the batch: launches and reading weights.
+/// A guess that the first run with pieces corrects.
+const FIXED_PART: f64 = 0.1;
+
+pub(super) static LEVER: Lever = Lever {
+    name: LeverName::MicroBatch,
+    numerics: Numerics::Rounding,
+    parameters: &[Parameter::required("chunks", Holds::Count(2))],
+    conflicts: &[],
+    offered: Offered::Freely,
+    check,
+    options,
+    shape,
+    describe: |used| {
+        format!(
+            "each batch in {} pieces, whose gradients are added up",
+            used.count("chunks").unwrap_or(0)
+        )
+    },
+    code,
+};
+
+fn check(script: &Script<'_>) -> Result<(), String> {
+    let facts = script.facts;
+    let Some(batch) = facts.batch else {
+        return Err("the size of the batch was not seen".to_owned());
+    };
+    if batch < 2 {
+        return Err("the batch is one sample".to_owned());
+    }
+    match facts.batch_source {
+        None | Some(BatchSource::Forward) => {
+            return Err("no loader was seen that cuts the data into batches".to_owned());
+        }
+        Some(_) => {}
+    }
+    if facts.batchnorm == Some(true) {
+        return Err("batch normalization would see smaller batches".to_owned());
+    }
+    if facts.lr_set_by_hand == Some(true) {
+        return Err("the script sets the learning rate from a counter of its own".to_owned());
+    }
+    Ok(())
+}
+
+/// The numbers of pieces that make a difference: each leaves another largest piece.
+fn options(script: &Script<'_>) -> Vec<Parameters> {
+    let batch = script.facts.batch.unwrap_or(1);
+    // Frameworks take the size of a piece, so that all pieces are of one size.
+    let needs_divisor = script.facts.batch_source != Some(BatchSource::Loader);
+    let mut options = Vec::new();
+    let mut largest = batch;
+    for chunks in 2..=batch {
+        if batch.div_ceil(chunks) == largest || (needs_divisor && !batch.is_multiple_of(chunks)) {
+            continue;
+        }
+        largest = batch.div_ceil(chunks);
+        options.push(Parameters::from([("chunks".to_owned(), json!(chunks))]));
+    }
+    options
+}
+
+fn shape(used: &LeverUse, workload: &mut Workload) {
+    let chunks = used.count("chunks").unwrap_or(1);
+    let largest = match workload.batch {
+        Some(batch) => batch.div_ceil(chunks) as f64 / batch as f64,
+        None => 1.0 / chunks as f64,
+    };
+    workload.scale_batch(largest);
+    workload.gradients_stay = true;
+    let fixed = FIXED_PART * workload.passes_ns();
+    workload.add_time(TimePart::Pieces, fixed * (chunks - 1) as f64);
+}
+
+fn code(used: &LeverUse, writing: &Writing<'_>) -> Option<String> {
+    let chunks = used.count("chunks")?;
+    let size = writing.facts.batch.map_or_else(
+        || "batch_size // ".to_owned() + &chunks.to_string(),
+        |batch| batch.div_ceil(chunks).to_string(),
+    );
+    Some(match writing.framework {
+        Framework::Trainer => format!(
+            "args = TrainingArguments(..., per_device_train_batch_size={size}, gradient_accumulation_steps={chunks})\n"
+        ),
+        Framework::Lightning => format!(
+            "loader = DataLoader(..., batch_size={size})\ntrainer = Trainer(..., accumulate_grad_batches={chunks})\n"
+        ),
+        Framework::Accelerate => format!(
+            "loader = DataLoader(..., batch_size={size})\naccelerator = Accelerator(..., gradient_accumulation_steps={chunks})\nfor batch in loader:\n    with accelerator.accumulate(model):\n        ...\n"
+        ),
+        Framework::Plain => format!(
+            "for inputs, targets in loader:\n    optimizer.zero_grad()\n    for part, wanted in zip(inputs.chunk({chunks}), targets.chunk({chunks})):\n        loss = compute_loss(model(part), wanted)\n        # the mean over the whole batch; count tokens instead of samples where some are ignored\n        (loss * (len(part) / len(inputs))).backward()\n    optimizer.step()\n"
+        ),
+    })
+}

@@ -1,0 +1,386 @@
+//! A training step as the model sees it: what is alive at each moment that can limit it, and what its parts cost.
+//!
+//! Levers change it one after another. It works in `f64`, because everything in it is scaled by ratios and is an
+//! estimate until a run corrects it; sizes get their type back where estimates leave the crate.
+
+use crate::facts::{Block, Facts};
+use crate::lever::Script;
+use crate::levers::scores_bytes;
+use crate::measured::Measured;
+
+/// A backward pass takes twice as long as its forward pass: a product for each of the two inputs.
+const BACKWARD_OVER_FORWARD: f64 = 2.0;
+/// The optimizer's part of a step where the rest of it is unknown.
+const OPTIMIZER_PART: f64 = 0.1;
+/// Bytes per nanosecond over the bus to the host, of `PCIe` 4 with 16 lanes.
+const HOST_BYTES_PER_NS: f64 = 25.0;
+/// What is left of a block when only matrix products are kept (measured on a GPT: 99.1 to 70.3 MiB in all).
+const KEPT_BY_PRODUCTS: f64 = 0.68;
+/// What the rest of a block's forward pass takes.
+const REST_OF_PRODUCTS: f64 = 0.35;
+/// What stays on the device of an offloaded block: small tensors.
+const STAYS: f64 = 0.03;
+/// A nested block stands for its parent when its kind keeps this part of what the parent keeps.
+const MOST_OF_PARENT: f64 = 0.6;
+
+/// How a block goes through a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum Mode {
+    /// As it is.
+    Plain,
+    /// Everything is computed again.
+    Full,
+    /// All but matrix products is computed again.
+    KeepProducts,
+    /// What it keeps waits in host memory.
+    Offload,
+}
+
+/// A block of the model, per batch.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct BlockModel {
+    pub path: String,
+    /// Kept for the backward pass.
+    pub saved: f64,
+    /// Its input, which is kept in any mode.
+    pub input: f64,
+    /// Its output, and so its output's gradient.
+    pub output: f64,
+    /// Alive in its passes beside what is kept.
+    pub working: f64,
+    pub gradients: f64,
+    pub forward_ns: f64,
+}
+
+impl BlockModel {
+    fn new(block: &Block) -> Self {
+        let bytes = |value: Option<oomproof_units::Bytes>| value.map_or(0.0, |it| it.get() as f64);
+        let saved = bytes(block.saved_bytes);
+        let output = bytes(block.output_bytes);
+        Self {
+            path: block.path.clone(),
+            saved,
+            input: bytes(block.input_bytes),
+            output,
+            working: (bytes(block.inner_peak_bytes) - saved).max(output),
+            gradients: bytes(block.parameters_bytes),
+            forward_ns: block.forward_ns.map_or(0.0, |ns| ns as f64),
+        }
+    }
+
+    /// What it keeps in a mode.
+    pub(crate) fn kept(&self, mode: Mode) -> f64 {
+        match mode {
+            Mode::Plain => self.saved,
+            Mode::Full => self.input.min(self.saved),
+            Mode::KeepProducts => (self.saved * KEPT_BY_PRODUCTS).max(self.input.min(self.saved)),
+            Mode::Offload => self.saved * STAYS,
+        }
+    }
+
+    /// What is alive in its backward pass beside what other blocks keep.
+    pub(crate) fn in_backward(&self, mode: Mode) -> f64 {
+        let own = self.saved + self.working + self.output;
+        match mode {
+            Mode::Plain | Mode::Offload => own,
+            Mode::Full | Mode::KeepProducts => own + self.input.min(self.saved),
+        }
+    }
+
+    /// What is alive in its forward pass beside what other blocks keep.
+    pub(crate) fn in_forward(&self, mode: Mode) -> f64 {
+        match mode {
+            Mode::Plain => self.saved + self.working,
+            // What is dropped is alive only while it is used.
+            Mode::Full | Mode::KeepProducts | Mode::Offload => {
+                self.kept(mode) + self.working.max(self.output)
+            }
+        }
+    }
+
+    /// What the mode adds to a step.
+    pub(crate) fn extra_ns(&self, mode: Mode) -> f64 {
+        match mode {
+            Mode::Plain => 0.0,
+            Mode::Full => self.forward_ns,
+            Mode::KeepProducts => self.forward_ns * REST_OF_PRODUCTS,
+            Mode::Offload => {
+                let over_bus = self.saved / HOST_BYTES_PER_NS;
+                // One way hides behind the forward pass, the other behind the backward pass.
+                (over_bus - self.forward_ns).max(0.0)
+                    + (over_bus - BACKWARD_OVER_FORWARD * self.forward_ns).max(0.0)
+                    + 0.02 * self.forward_ns
+            }
+        }
+    }
+
+    /// The part of the model that the mode's time belongs to.
+    pub(crate) fn time_part(mode: Mode) -> Option<TimePart> {
+        match mode {
+            Mode::Plain => None,
+            Mode::Full => Some(TimePart::Recomputed),
+            Mode::KeepProducts => Some(TimePart::RecomputedInPart),
+            Mode::Offload => Some(TimePart::Offloaded),
+        }
+    }
+}
+
+/// What a lever's time is booked under; a run corrects each by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum TimePart {
+    Pieces,
+    Recomputed,
+    RecomputedInPart,
+    Offloaded,
+    OptimizerFused,
+    OptimizerLoop,
+    Loss,
+    Attention,
+    Cast,
+    Other,
+}
+
+impl TimePart {
+    pub(crate) const COUNT: usize = Self::Other as usize + 1;
+}
+
+/// A training step.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Workload {
+    pub batch: Option<u64>,
+    /// Always there: parameters, buffers, the optimizer's state, data.
+    pub resident: f64,
+    pub parameters: f64,
+    pub largest_parameter: f64,
+    pub state: f64,
+    pub gradients: f64,
+    /// Whether gradients are there during the forward pass.
+    pub gradients_stay: bool,
+    /// Whether each gradient goes as soon as it is used.
+    pub gradients_go_at_once: bool,
+    pub blocks: Vec<BlockModel>,
+    pub is_chain: bool,
+    /// Kept for the backward pass outside of blocks and loss.
+    pub other_saved: f64,
+    pub loss_saved: f64,
+    pub loss_working: f64,
+    /// One copy of the loss's scores; zero where they are unknown.
+    pub scores: f64,
+    /// The optimizer's temporaries.
+    pub optimizer_working: f64,
+    /// What evaluation needs beside what is always there.
+    pub evaluation: f64,
+    /// Reserved and unused, as a part of what is allocated.
+    pub remainder: f64,
+    /// What the process takes outside of the allocator.
+    pub outside: f64,
+    pub has_growing_segments: bool,
+    pub adds_attention: bool,
+    pub adds_cast: bool,
+    /// Forward and backward passes of blocks and of the rest, without what levers add.
+    pub forward_ns: f64,
+    pub optimizer_ns: f64,
+    pub step_ns: f64,
+    /// What levers add.
+    pub added_ns: [f64; TimePart::COUNT],
+}
+
+impl Workload {
+    /// The step as the script is.
+    pub(crate) fn new(script: &Script<'_>, base: &Measured) -> Self {
+        let facts = script.facts;
+        let bytes = |value: Option<oomproof_units::Bytes>| value.map_or(0.0, |it| it.get() as f64);
+        let blocks: Vec<BlockModel> = outermost(&facts.blocks).map(BlockModel::new).collect();
+        let parameters = bytes(facts.parameter_bytes);
+        let gradients = facts
+            .gradient_bytes
+            .map_or(parameters, |it| it.get() as f64);
+        let state: f64 = facts.optimizer.iter().map(|it| bytes(it.state_bytes)).sum();
+        let allocated = base.allocated.get() as f64;
+        let points = &facts.points;
+        let at = |point: Option<crate::facts::Point>| point.map(|it| it.allocated.get() as f64);
+        let resident =
+            (parameters + bytes(facts.buffers_bytes) + state + bytes(facts.resident_dataset_bytes))
+                .min(allocated);
+        let gradients_stay =
+            facts.set_to_none == Some(false) || facts.micro_batches.is_some_and(|count| count > 1);
+        let there = resident + if gradients_stay { gradients } else { 0.0 };
+        let kept = (at(points.backward_start).unwrap_or(allocated) - there).max(0.0);
+        let in_blocks: f64 = blocks.iter().map(|block| block.saved).sum();
+        let scores = scores_bytes(script).unwrap_or(0.0);
+        let loss_whole = facts.loss.as_ref().map_or(0.0, |loss| {
+            loss.bytes_at_peak
+                .map_or(scores * 3.0, |it| it.get() as f64)
+        });
+        let loss_saved = (scores * 2.0)
+            .min((kept - in_blocks).max(0.0))
+            .min(loss_whole);
+        let loss_working = match (at(points.loss_peak), at(points.backward_start)) {
+            (Some(peak), Some(start)) => (peak - start).max(0.0),
+            _ => (loss_whole - loss_saved).max(0.0),
+        };
+        let step_ns = facts.step_ns.unwrap_or(base.step_ns.get()) as f64;
+        let in_blocks_ns: f64 = blocks.iter().map(|block| block.forward_ns).sum();
+        let most_forward = step_ns * (1.0 - OPTIMIZER_PART) / (1.0 + BACKWARD_OVER_FORWARD);
+        let forward_ns = in_blocks_ns.clamp(most_forward * 0.5, most_forward);
+        let optimizer_bytes: f64 = 7.0 * parameters;
+        let optimizer_ns = (step_ns - forward_ns * (1.0 + BACKWARD_OVER_FORWARD))
+            .max(0.0)
+            .min(optimizer_bytes.max(1.0));
+        Self {
+            batch: facts.batch,
+            resident,
+            parameters,
+            largest_parameter: bytes(facts.largest_parameter_bytes),
+            state,
+            gradients,
+            gradients_stay,
+            gradients_go_at_once: false,
+            is_chain: facts.chain.unwrap_or(false),
+            other_saved: (kept - in_blocks - loss_saved).max(0.0),
+            loss_saved,
+            loss_working,
+            scores,
+            optimizer_working: at(points.optimizer_peak).map_or_else(
+                || temporaries(facts),
+                |peak| (peak - resident - gradients).max(0.0),
+            ),
+            evaluation: at(points.evaluation_peak).map_or(0.0, |peak| (peak - resident).max(0.0)),
+            remainder: ratio_above(base.reserved.get() as f64, allocated),
+            outside: base.process_high.saturating_sub(base.reserved).get() as f64,
+            has_growing_segments: false,
+            adds_attention: false,
+            adds_cast: false,
+            forward_ns,
+            optimizer_ns,
+            step_ns,
+            added_ns: [0.0; TimePart::COUNT],
+            blocks,
+        }
+    }
+
+    /// Forward and backward passes together.
+    pub(crate) fn passes_ns(&self) -> f64 {
+        self.forward_ns * (1.0 + BACKWARD_OVER_FORWARD)
+    }
+
+    /// Books a lever's time.
+    pub(crate) fn add_time(&mut self, part: TimePart, ns: f64) {
+        self.added_ns[part as usize] += ns;
+    }
+
+    /// Activations of this part of the batch; the time of a whole batch stays.
+    pub(crate) fn scale_batch(&mut self, part: f64) {
+        for block in &mut self.blocks {
+            block.saved *= part;
+            block.input *= part;
+            block.output *= part;
+            block.working *= part;
+        }
+        self.other_saved *= part;
+        self.loss_saved *= part;
+        self.loss_working *= part;
+        self.scores *= part;
+    }
+
+    /// The model's peak of allocated memory when every block goes through the step as it is.
+    pub(crate) fn plain_peak(&self) -> f64 {
+        let before = self.gradients_before();
+        let mut kept = 0.0;
+        let mut peak: f64 = 0.0;
+        for (block, after) in self.blocks.iter().zip(self.gradients_after_blocks()) {
+            let forward = block.in_forward(Mode::Plain) + before;
+            peak = peak.max(kept + forward.max(block.in_backward(Mode::Plain) + after));
+            kept += block.saved;
+        }
+        let loss = before + kept + self.other_saved + self.loss_saved + self.loss_working;
+        let optimizer = if self.gradients_go_at_once {
+            0.0
+        } else {
+            self.gradients + self.optimizer_working
+        };
+        self.resident
+            + (peak + self.other_saved)
+                .max(loss)
+                .max(optimizer)
+                .max(self.evaluation)
+    }
+
+    /// Gradients that exist before any block's backward pass.
+    pub(crate) fn gradients_before(&self) -> f64 {
+        if self.gradients_stay {
+            self.gradients
+        } else {
+            0.0
+        }
+    }
+
+    /// Gradients that exist when the backward pass of each block is over; the last entry is that of the last block.
+    pub(crate) fn gradients_after_blocks(&self) -> Vec<f64> {
+        if self.gradients_stay {
+            return vec![self.gradients; self.blocks.len()];
+        }
+        if self.gradients_go_at_once {
+            return self.blocks.iter().map(|block| block.gradients).collect();
+        }
+        let in_blocks: f64 = self.blocks.iter().map(|block| block.gradients).sum();
+        // What lies outside may be a head, whose gradients come first; the worse of both is assumed.
+        let mut after = (self.gradients - in_blocks).max(0.0);
+        let mut found = Vec::with_capacity(self.blocks.len());
+        for block in self.blocks.iter().rev() {
+            after += block.gradients;
+            found.push(after);
+        }
+        found.reverse();
+        found
+    }
+}
+
+fn ratio_above(whole: f64, part: f64) -> f64 {
+    if part > 0.0 {
+        (whole / part - 1.0).max(0.0)
+    } else {
+        0.0
+    }
+}
+
+/// The temporaries of the optimizer's step where its peak was not measured.
+fn temporaries(facts: &Facts) -> f64 {
+    let of_one = |it: &crate::facts::Optimizer| match it.implementation.as_deref() {
+        Some("fused") => 0.0,
+        Some("forloop") => it
+            .largest_parameter_bytes
+            .map_or(0.0, |b| 3.0 * b.get() as f64),
+        _ => it.parameter_bytes.map_or(0.0, |b| b.get() as f64),
+    };
+    facts.optimizer.iter().map(of_one).sum()
+}
+
+/// The blocks to choose among: none lies inside another. A block that holds mostly other blocks stands aside.
+fn outermost(blocks: &[Block]) -> impl Iterator<Item = &Block> {
+    let saved = |block: &Block| block.saved_bytes.map_or(0.0, |it| it.get() as f64);
+    let gives_way: Vec<bool> = blocks
+        .iter()
+        .map(|block| {
+            let inner: Vec<&Block> = blocks.iter().filter(|it| block.contains(it)).collect();
+            let direct = inner
+                .iter()
+                .filter(|it| inner.iter().all(|other| !other.contains(it)));
+            let kept: f64 = direct.clone().map(|it| saved(it)).sum();
+            // A block of two or three layers is a block; a stack of blocks is not.
+            direct.count() > 3 && kept >= MOST_OF_PARENT * saved(block)
+        })
+        .collect();
+    let stands: Vec<usize> = (0..blocks.len()).filter(|&at| !gives_way[at]).collect();
+    let chosen: Vec<usize> = stands
+        .iter()
+        .copied()
+        .filter(|&at| {
+            saved(&blocks[at]) > 0.0
+                && stands
+                    .iter()
+                    .all(|&other| !blocks[other].contains(&blocks[at]))
+        })
+        .collect();
+    chosen.into_iter().map(move |at| &blocks[at])
+}

@@ -50,7 +50,7 @@ def main() -> None:
     torch.autocast.__init__ = autocast_on_cpu
     torch.nn.Module.cuda = lambda self, device=None: self
     torch.cuda.is_bf16_supported = lambda including_emulation=True: True
-    for name in ("synchronize", "empty_cache"):
+    for name in ("init", "synchronize", "empty_cache"):
         setattr(torch.cuda, name, lambda *_: None)
     torch.cuda.reset_peak_memory_stats = torch.cuda.memory.reset_peak_memory_stats = tracker.reset_mod_stats
     torch.cuda.max_memory_allocated = total

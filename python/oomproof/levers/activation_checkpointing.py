@@ -1,0 +1,174 @@
+"""Chosen modules keep only their inputs, and compute their activations again in the backward pass.
+
+What runs twice must not count twice. Random numbers are drawn again from the saved state, running statistics of
+normalization are copied for the second pass, and a module that changes other buffers of its own is refused. A cache of
+keys and values would be appended to twice, so an empty one is left out, as Hugging Face's own checkpointing does.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from typing import Any, Dict, Iterator, List, Optional, Tuple
+
+from .context import Context, Moment
+from .lever import Undo
+from .parameters import Parameters, known, one_of, paths
+from .patches import Patches
+from .refusal import PlanRefused
+
+NAME = "activation-checkpointing"
+MOMENT = Moment.MODEL
+
+_POLICIES = ("full", "keep-matmul")
+_CACHES = ("past_key_values", "past_key_value", "layer_past")
+_STATISTICS = ("running_mean", "running_var", "num_batches_tracked")
+
+
+def check(context: Context, parameters: Parameters) -> Optional[str]:
+    known(parameters, "modules", "policy")
+    one_of(parameters, "policy", _POLICIES, default="full")
+    chosen = paths(parameters, "modules")
+    if not chosen:
+        return "no module is named"
+    for path in chosen:
+        module = context.module(path)
+        if module is context.root():
+            return "the whole model is one checkpoint then, which saves nothing"
+        if isinstance(module, context.torch.jit.ScriptModule):
+            return f"module `{path}` is compiled by TorchScript"
+        if getattr(module, "gradient_checkpointing", False) and module.training:
+            return f"module `{path}` is checkpointed by the script already"
+    return None
+
+
+def apply(context: Context, parameters: Parameters) -> Undo:
+    patches = Patches()
+    policy = one_of(parameters, "policy", _POLICIES, default="full")
+    for path in paths(parameters, "modules"):
+        checkpointed = _Checkpointed(context, path, policy=policy)
+        patches.attribute(checkpointed.module, "forward", checkpointed.forward())
+    return patches.undo
+
+
+class _Checkpointed:
+    """One module."""
+
+    def __init__(self, context: Context, path: str, *, policy: str) -> None:
+        self._context = context
+        self._torch = context.torch
+        self._path = path
+        self._policy = policy
+        self.module = context.module(path)
+        self._norms = [part for part in self.module.modules() if getattr(part, "running_mean", None) is not None]
+        self._tried = False
+
+    def forward(self) -> Any:
+        from torch.utils.checkpoint import checkpoint
+
+        original = self.module.forward
+
+        @functools.wraps(original)
+        def forward(*args: Any, **kwargs: Any) -> Any:
+            if not self._torch.is_grad_enabled():
+                return original(*args, **kwargs)
+            args, kwargs = self._without_cache(args, kwargs)
+            before = None if self._tried else self._versions()
+            result = checkpoint(original, *args, use_reentrant=False, context_fn=self._contexts, **kwargs)
+            if before is not None:
+                self._tried = True
+                self._refuse_changed(before)
+            return result
+
+        return forward
+
+    def _contexts(self) -> Tuple[Any, Any]:
+        first: Any = contextlib.nullcontext()
+        second: Any = self._frozen_statistics()
+        if self._policy == "keep-matmul":
+            from torch.utils.checkpoint import create_selective_checkpoint_contexts
+
+            keep, reuse = create_selective_checkpoint_contexts(_matrix_products(self._torch))
+            first, second = keep, _both(second, reuse)
+        return first, second
+
+    @contextlib.contextmanager
+    def _frozen_statistics(self) -> Iterator[None]:
+        """Statistics that the second pass may change, because they are copies."""
+        kept: List[Tuple[Dict[str, Any], str, Any]] = []
+        with self._torch.no_grad():
+            for norm in self._norms:
+                for name in _STATISTICS:
+                    buffer = norm._buffers.get(name)
+                    if buffer is not None and norm.training:
+                        kept.append((norm._buffers, name, buffer))
+                        norm._buffers[name] = buffer.clone()
+        try:
+            yield
+        finally:
+            for buffers, name, buffer in kept:
+                buffers[name] = buffer
+
+    def _versions(self) -> List[Tuple[str, Any, int]]:
+        found = []
+        for path, part in self.module.named_modules():
+            for name, buffer in part._buffers.items():
+                if buffer is not None and not (part in self._norms and name in _STATISTICS):
+                    found.append((f"{self._path}.{path}.{name}".replace("..", "."), buffer, buffer._version))
+        return found
+
+    def _refuse_changed(self, before: List[Tuple[str, Any, int]]) -> None:
+        for path, buffer, version in before:
+            if buffer._version != version:
+                reason = f"its buffer `{path}` changes in every forward pass, and would change twice"
+                self._context.refuse(reason, lever=NAME)
+
+    def _without_cache(self, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> Tuple[Tuple[Any, ...], Dict[str, Any]]:
+        for name in _CACHES:
+            cache = kwargs.get(name)
+            if cache is None:
+                continue
+            if _length(cache):
+                reason = f"module `{self._path}` is given a cache of keys and values that is not empty"
+                self._context.refuse(reason, lever=NAME)
+            kwargs = {**kwargs, name: None}
+            if "use_cache" in kwargs:
+                kwargs["use_cache"] = False
+        if any(hasattr(value, "get_seq_length") for value in args):
+            args = tuple(None if hasattr(value, "get_seq_length") and not _length(value) else value for value in args)
+        return args, kwargs
+
+
+@contextlib.contextmanager
+def _both(outer: Any, inner: Any) -> Iterator[None]:
+    with outer, inner:
+        yield
+
+
+def _length(cache: Any) -> int:
+    measure = getattr(cache, "get_seq_length", None)
+    if measure is None:
+        return len(cache) if hasattr(cache, "__len__") else 0
+    return int(measure())
+
+
+def _matrix_products(torch: Any) -> List[Any]:
+    """Operators whose results are kept: what they cost is arithmetic, and what they leave is small beside the rest."""
+    aten = torch.ops.aten
+    names = (
+        "mm",
+        "bmm",
+        "addmm",
+        "baddbmm",
+        "linear",
+        "convolution",
+        "_scaled_dot_product_flash_attention",
+        "_scaled_dot_product_efficient_attention",
+        "_scaled_dot_product_cudnn_attention",
+        "_scaled_dot_product_flash_attention_for_cpu",
+    )
+    found = [getattr(getattr(aten, name, None), "default", None) for name in names]
+    kept = [operator for operator in found if operator is not None]
+    if not kept:
+        raise PlanRefused("this torch names its matrix products differently")
+    return kept

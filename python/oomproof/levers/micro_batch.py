@@ -1,0 +1,186 @@
+"""A batch is worked on in parts, whose gradients add up to those of the whole.
+
+The loop over a `DataLoader` is where a script's batch is one object, so that is where it is taken apart: the body of
+the loop runs once per part, and what must happen once per batch waits for the last (`effects.py`).
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any, List, Optional
+
+from . import expectations, splitting
+from .context import Context, Moment
+from .effects import Effects
+from .lever import Undo
+from .parameters import Parameters, count, known
+from .patches import Patches
+from .refusal import PlanRefused
+
+NAME = "micro-batch"
+MOMENT = Moment.START
+
+
+def check(context: Context, parameters: Parameters) -> Optional[str]:
+    known(parameters, "chunks")
+    count(parameters, "chunks", least=2)
+    if context.model is not None:
+        return batch_normalization(context, context.model)
+    return None
+
+
+def apply(context: Context, parameters: Parameters) -> Undo:
+    loops = _Loops(context, chunks=count(parameters, "chunks", least=2))
+    return loops.watch()
+
+
+def batch_normalization(context: Context, model: Any) -> Optional[str]:
+    """Why the statistics of a batch stand in the way."""
+    kind = context.torch.nn.modules.batchnorm._BatchNorm
+    for path, module in model.named_modules():
+        if isinstance(module, kind) and module.training:
+            return f"`{path}` normalizes over the batch, and a part of it has other statistics"
+    return None
+
+
+class _Loops:
+    """Iterations over data."""
+
+    def __init__(self, context: Context, *, chunks: int) -> None:
+        self.context = context
+        self.chunks = chunks
+        self.effects = Effects(context, lever=NAME, may_read=context.values_are_known)
+        self.active: List[Any] = []
+        # The last call of `train` or `eval` on any module, where the model is not known yet.
+        self._evaluating = False
+        self._looked_at: Optional[Any] = None
+        self.expected_once = False
+
+    def watch(self) -> Undo:
+        patches = Patches()
+        torch = self.context.torch
+        import torch.utils.data as data
+
+        patches.later(self.effects.watch())
+        patches.wrap(data.DataLoader, "__iter__", self._wrap_iter)
+        for kind in _subclasses_with_own(data.DataLoader):
+            patches.wrap(kind, "__iter__", self._wrap_iter)
+        patches.wrap(torch.nn.Module, "train", self._wrap_train)
+        return patches.undo
+
+    def trains(self) -> bool:
+        """Whether the loop that asks for a batch is one that trains."""
+        context = self.context
+        if not context.torch.is_grad_enabled() or context.torch.is_inference_mode_enabled():
+            return False
+        if context.model is None:
+            return not self._evaluating and bool(context.optimizers())
+        if not context.model.training:
+            return False
+        if self._looked_at is not context.model:
+            self._looked_at = context.model
+            reason = batch_normalization(context, context.model)
+            if reason is not None:
+                context.refuse(reason, lever=NAME)
+        return True
+
+    def _wrap_iter(self, function: Any) -> Any:
+        @functools.wraps(function)
+        def iterate(loader: Any) -> Any:
+            # Loaders that have an iteration of their own ask the one below for it.
+            if any(entry is loader for entry in self.active):
+                return function(loader)
+            return _Parts(self, loader, function)
+
+        return iterate
+
+    def _wrap_train(self, function: Any) -> Any:
+        @functools.wraps(function)
+        def train(module: Any, mode: bool = True) -> Any:
+            self._evaluating = not mode
+            return function(module, mode)
+
+        return train
+
+
+class _Parts:
+    """An iterator of a loader's own making that gives each batch in parts."""
+
+    def __init__(self, loops: _Loops, loader: Any, function: Any) -> None:
+        self._loops = loops
+        self._loader = loader
+        self._waiting: List[Any] = []
+        self._reading: Optional[splitting.Reading] = None
+        self._split = False
+        self._iterator = self._within(function, loader)
+
+    def __iter__(self) -> Any:
+        return self
+
+    def __next__(self) -> Any:
+        effects = self._loops.effects
+        if self._split:
+            effects.part_ended()
+        if self._waiting:
+            return self._waiting.pop(0)
+        self._split = False
+        batch = self._within(next, self._iterator)
+        if self._loops.trains():
+            self._take_apart(batch)
+            return self._waiting.pop(0)
+        return batch
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._iterator, name)
+
+    def __del__(self) -> None:
+        # A loop that is left early has no part that is its last.
+        if self._split:
+            self._loops.effects.end()
+
+    def _within(self, function: Any, argument: Any) -> Any:
+        active = self._loops.active
+        active.append(self._loader)
+        try:
+            return function(argument)
+        finally:
+            active.pop()
+
+    def _take_apart(self, batch: Any) -> None:
+        context, torch = self._loops.context, self._loops.context.torch
+        try:
+            if self._reading is None:
+                self._reading, total = splitting.read(torch, batch, expected=_batch_size(self._loader))
+                if not self._loops.expected_once:
+                    expectations.check_batch(context, total)
+                    self._loops.expected_once = True
+            else:
+                found = splitting.rows(torch, batch, self._reading)
+                if found is None:
+                    raise PlanRefused("batches of one loader are made in different ways")
+                total = found
+        except PlanRefused as error:
+            context.refuse(error.reason, lever=NAME)
+            self._waiting = [batch]
+            return
+        sizes = splitting.sizes(total, self._loops.chunks)
+        self._waiting = splitting.split(torch, batch, self._reading, sizes)
+        self._split = True
+        self._loops.effects.begin(sizes)
+
+
+def _batch_size(loader: Any) -> Optional[int]:
+    for owner in (loader, getattr(loader, "batch_sampler", None)):
+        size = getattr(owner, "batch_size", None)
+        if type(size) is int:
+            return size
+    return None
+
+
+def _subclasses_with_own(kind: Any) -> List[Any]:
+    found = []
+    for each in kind.__subclasses__():
+        if "__iter__" in vars(each):
+            found.append(each)
+        found.extend(_subclasses_with_own(each))
+    return found

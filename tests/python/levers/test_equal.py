@@ -1,0 +1,120 @@
+"""A plan that claims to change nothing, or only the order of sums, leaves what an unplanned run leaves."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, List, Tuple
+
+import pytest
+import torch
+from levers import apply
+from torch import nn
+from training import Block, Convolutions, Net, Program, State, images, tokens
+
+Lever = Dict[str, Any]
+EXACT = 0.0
+ROUNDING = 2e-5
+
+MICRO_2 = {"name": "micro-batch", "chunks": 2}
+MICRO_3 = {"name": "micro-batch", "chunks": 3}
+FORLOOP = {"name": "optimizer-implementation", "implementation": "forloop"}
+FOREACH = {"name": "optimizer-implementation", "implementation": "foreach"}
+FUSED = {"name": "optimizer-implementation", "implementation": "fused"}
+
+
+def checkpoint(*modules: str, **more: Any) -> Lever:
+    return {"name": "activation-checkpointing", "modules": list(modules), **more}
+
+
+def check(levers: List[Lever], program: Program, tolerance: float, *, random: bool = True) -> None:
+    expected = program.run(lambda model, optimizer: None)
+    got = program.run(lambda model, optimizer: apply({"levers": levers}, model, optimizer))
+    _compare(got, expected, tolerance)
+    if random:
+        assert torch.equal(got.random, expected.random)
+
+
+def _compare(got: State, expected: State, tolerance: float) -> None:
+    for kind in ("parameters", "gradients", "buffers"):
+        one, other = getattr(got, kind), getattr(expected, kind)
+        assert list(one) == list(other)
+        for name, value in other.items():
+            torch.testing.assert_close(one[name], value, rtol=tolerance, atol=tolerance, msg=lambda text, n=name: f"{n}: {text}")
+
+
+LM = Program()
+BLOCKS = ("blocks.0", "blocks.1", "blocks.2")
+SGD = Program(optimizer=lambda parameters: torch.optim.SGD(parameters, lr=0.1, momentum=0.9))
+EVERYTHING = Program(clip=0.5, scaled=True, scheduled=True)
+CONVOLUTIONS = Program(model=Convolutions, data=lambda: images(24), loss=nn.CrossEntropyLoss())
+GROUPS = Program(model=lambda: Convolutions(lambda width: nn.GroupNorm(2, width)), data=lambda: images(22), loss=nn.CrossEntropyLoss())
+IGNORED = Program(data=lambda: tokens(20, ignored=True))
+
+CASES: List[Tuple[List[Lever], Program, float]] = [
+    ([checkpoint(*BLOCKS)], LM, EXACT),
+    ([checkpoint("blocks.1")], EVERYTHING, EXACT),
+    ([checkpoint(*BLOCKS)], Program(model=lambda: Net(dropout=0.3)), EXACT),
+    ([checkpoint("blocks.0", "blocks.1")], CONVOLUTIONS, EXACT),
+    ([checkpoint("blocks")], CONVOLUTIONS, EXACT),
+    ([checkpoint(*BLOCKS, policy="keep-matmul")], Program(model=lambda: Net(dropout=0.3)), EXACT),
+    ([checkpoint("blocks.0", policy="keep-matmul")], CONVOLUTIONS, EXACT),
+    ([FORLOOP], LM, ROUNDING),
+    ([FOREACH], LM, ROUNDING),
+    ([FUSED], LM, ROUNDING),
+    ([FUSED], EVERYTHING, ROUNDING),
+    ([FORLOOP], SGD, ROUNDING),
+    ([MICRO_2], LM, ROUNDING),
+    ([MICRO_3], LM, ROUNDING),
+    ([MICRO_2], SGD, ROUNDING),
+    ([MICRO_2], EVERYTHING, ROUNDING),
+    ([MICRO_3], Program(data=lambda: tokens(20)), ROUNDING),
+    ([MICRO_3], Program(data=lambda: tokens(17), clear_last=True, epochs=2), ROUNDING),
+    ([MICRO_2], IGNORED, ROUNDING),
+    ([MICRO_3], IGNORED, ROUNDING),
+    ([MICRO_3], GROUPS, ROUNDING),
+    ([MICRO_2, checkpoint(*BLOCKS), FORLOOP], EVERYTHING, ROUNDING),
+    ([{"name": "micro-batch", "chunks": 64}], IGNORED, ROUNDING),
+]
+
+LOSSES = [
+    lambda logits, labels: torch.nn.functional.cross_entropy(logits.flatten(0, 1), labels.flatten(), label_smoothing=0.1),
+    lambda logits, labels: torch.nn.functional.cross_entropy(logits.flatten(0, 1), labels.flatten(), weight=torch.arange(11.0)),
+    lambda logits, labels: 0.5 * torch.nn.functional.cross_entropy(logits.flatten(0, 1), labels.flatten()) / 4,
+    lambda logits, labels: masked(logits, labels),
+    lambda logits, labels: by_hand(logits, labels),
+    lambda logits, labels: torch.nn.functional.mse_loss(logits, labels.unsqueeze(-1).float().expand_as(logits)),
+    lambda logits, labels: (logits - 1).square().mean() + torch.nn.functional.l1_loss(logits, torch.ones_like(logits)),
+    lambda logits, labels: torch.stack([logits.mean(), logits.square().mean()]).sum(),
+]
+
+
+def masked(logits: Any, labels: Any) -> Any:
+    mask = (labels != 3).float()
+    each = torch.nn.functional.cross_entropy(logits.transpose(1, 2), labels, reduction="none")
+    return (each * mask).sum() / mask.sum()
+
+
+def by_hand(logits: Any, labels: Any) -> Any:
+    each = torch.nn.functional.cross_entropy(logits.transpose(1, 2), labels, reduction="none")
+    return each.sum() / len(labels)
+
+
+@pytest.mark.parametrize(("levers", "program", "tolerance"), CASES)
+def test_a_planned_run_leaves_the_same(levers: List[Lever], program: Program, tolerance: float) -> None:
+    check(levers, program, tolerance)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_parts_are_weighed_by_what_the_loss_is_a_mean_of(loss: Any) -> None:
+    check([MICRO_3], Program(data=lambda: tokens(20), loss=loss), ROUNDING)
+
+
+def test_undone_is_as_if_nothing_had_been() -> None:
+    before = dict(vars(torch.optim.Optimizer)), dict(vars(nn.Module)), dict(vars(torch.autograd))
+    model = Net()
+    optimizer = torch.optim.AdamW(model.parameters())
+    applied = apply({"levers": [checkpoint(*BLOCKS), FORLOOP, MICRO_2]}, model, optimizer)
+    assert "forward" in vars(model.blocks[0]) and "step" in vars(optimizer)
+    applied.undo()
+    assert (dict(vars(torch.optim.Optimizer)), dict(vars(nn.Module)), dict(vars(torch.autograd))) == before
+    assert "forward" not in vars(model.blocks[0]) and "step" not in vars(optimizer)
+    assert isinstance(model.blocks[0], Block)

@@ -1,0 +1,174 @@
+"""What does not match, or would change what is computed, is refused with the reason and leaves everything as it was."""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Dict, List, Tuple
+
+import pytest
+import torch
+import torch.nn.functional as F
+from levers import NAMES, PlanRefused, apply
+from torch import nn
+from training import Convolutions, Net, Program, cross_entropy, images, tokens
+
+Body = Callable[[Any, Any, Any, Any], None]
+MICRO = {"name": "micro-batch", "chunks": 2}
+
+
+def checkpoint(*modules: str, **more: Any) -> Dict[str, Any]:
+    return {"name": "activation-checkpointing", "modules": list(modules), **more}
+
+
+def check(plan: Dict[str, Any], program: Program, reason: str) -> None:
+    with pytest.raises(PlanRefused) as caught:
+        program.run(lambda model, optimizer: apply(plan, model, optimizer))
+    assert reason in caught.value.reason
+
+
+class Counting(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = nn.Module()
+        self.inner.register_buffer("calls", torch.zeros(()))
+        self.inner.head = nn.Linear(11, 11)
+        self.inner.forward = self.count
+
+    def count(self, x: Any) -> Any:
+        self.inner.calls += 1
+        return self.inner.head(x)
+
+    def forward(self, inputs: Any) -> Any:
+        return self.inner(F.one_hot(inputs, 11).float())
+
+
+LM = Program()
+CONVOLUTIONS = Program(model=Convolutions, data=lambda: images(24), loss=nn.CrossEntropyLoss())
+
+AT_ONCE: List[Tuple[Dict[str, Any], Program, str]] = [
+    ({"levers": [{"name": "magic"}]}, LM, "there is no such lever"),
+    ({"levers": [{"chunks": 2}]}, LM, "has no name"),
+    ({"levers": [MICRO, MICRO]}, LM, "in the plan twice"),
+    ({"schema": 7, "levers": []}, LM, "schema 7"),
+    ({"levers": [{**MICRO, "chunk": 2}]}, LM, "no parameter `chunk`"),
+    ({"levers": [{"name": "micro-batch", "chunks": 1}]}, LM, "`chunks` is a whole number from 2 on"),
+    ({"levers": [checkpoint()]}, LM, "no module is named"),
+    ({"levers": [checkpoint("")]}, LM, "saves nothing"),
+    ({"levers": [checkpoint("blocks.7")]}, LM, "no module `blocks.7`"),
+    ({"levers": [checkpoint("blocks.0", policy="some")]}, LM, "`policy` is one of full, keep-matmul"),
+    ({"levers": [], "expects": {"torch": "1.13"}}, LM, "made for torch 1.13"),
+    ({"levers": [], "expects": {"parameters": 12}}, LM, "had 12 parameters"),
+    ({"levers": [], "expects": {"modules": {"blocks.0": "Layer"}}}, LM, "was a `Layer` when the plan was made, and is a `Block`"),
+    ({"levers": [], "expects": {"modules": {"layers.0": "Layer"}}}, LM, "no module `layers.0`"),
+    ({"levers": [MICRO]}, CONVOLUTIONS, "`blocks.0.1` normalizes over the batch"),
+    (
+        {"levers": [{"name": "optimizer-implementation", "implementation": "fused"}]},
+        Program(optimizer=lambda parameters: torch.optim.Adadelta(parameters)),
+        "`Adadelta` has no option `fused`",
+    ),
+]  # fmt: skip
+
+
+def no_step(model: Any, optimizer: Any, inputs: Any, labels: Any) -> None:
+    cross_entropy(model(inputs), labels).backward()
+
+
+def no_backward(model: Any, optimizer: Any, inputs: Any, labels: Any) -> None:
+    model(inputs)
+
+
+def two_steps(model: Any, optimizer: Any, inputs: Any, labels: Any) -> None:
+    for _ in range(2):
+        cross_entropy(model(inputs), labels).backward()
+        optimizer.step()
+
+
+def closure(model: Any, optimizer: Any, inputs: Any, labels: Any) -> None:
+    optimizer.step(lambda: cross_entropy(model(inputs), labels))
+
+
+def clears_by_hand(model: Any, optimizer: Any, inputs: Any, labels: Any) -> None:
+    for parameter in model.parameters():
+        parameter.grad = None
+    cross_entropy(model(inputs), labels).backward()
+    optimizer.step()
+
+
+def clips_by_hand(model: Any, optimizer: Any, inputs: Any, labels: Any) -> None:
+    optimizer.zero_grad()
+    cross_entropy(model(inputs), labels).backward()
+    for parameter in model.parameters():
+        parameter.grad.clamp_(-1, 1)
+    optimizer.step()
+
+
+def schedules_by_hand(model: Any, optimizer: Any, inputs: Any, labels: Any) -> None:
+    optimizer.param_groups[0]["lr"] *= 0.9
+    cross_entropy(model(inputs), labels).backward()
+    optimizer.step()
+
+
+def loss(make: Callable[[Any, Any], Any]) -> Body:
+    def body(model: Any, optimizer: Any, inputs: Any, labels: Any) -> None:
+        optimizer.zero_grad()
+        make(model(inputs), labels).backward()
+        optimizer.step()
+
+    return body
+
+
+BODIES: List[Tuple[Body, str]] = [
+    (no_step, "steps its optimizer once in several batches"),
+    (no_backward, "runs no backward pass"),
+    (two_steps, "after a step of its optimizer"),
+    (closure, "in a closure"),
+    (clears_by_hand, "clears gradients itself"),
+    (clips_by_hand, "changes or clears gradients itself"),
+    (schedules_by_hand, "changes its optimizer's options itself"),
+    (loss(lambda logits, labels: logits.square().sum()), "is a sum and no mean"),
+    (loss(lambda logits, labels: logits.square().sum() / 1000), "may not be that of its samples"),
+    (loss(lambda logits, labels: F.mse_loss(logits, logits.detach() + 1, reduction="sum")), "is a sum and no mean"),
+    (loss(lambda logits, labels: logits.square().mean().sqrt()), "`SqrtBackward0` does not add up"),
+    (loss(lambda logits, labels: logits.mean() * logits.square().mean()), "`MulBackward0` does not add up"),
+    (loss(lambda logits, labels: logits.max()), "does not add up"),
+    (loss(lambda logits, labels: logits.logsumexp((0, 1, 2))), "does not add up"),
+]
+
+
+@pytest.mark.parametrize(("plan", "program", "reason"), AT_ONCE)
+def test_before_anything_is_changed(plan: Dict[str, Any], program: Program, reason: str) -> None:
+    check(plan, program, reason)
+
+
+@pytest.mark.parametrize(("body", "reason"), BODIES)
+def test_loops_whose_parts_do_not_add_up(body: Body, reason: str) -> None:
+    check({"levers": [MICRO]}, Program(body=body), reason)
+
+
+def test_a_batch_of_another_size() -> None:
+    check({"levers": [MICRO], "expects": {"batch": 6}}, LM, "the first batch had 6 rows when the plan was made, and has 8")
+
+
+def test_labels_counted_by_two_losses() -> None:
+    def two(logits: Any, labels: Any) -> Any:
+        return cross_entropy(logits, labels) + cross_entropy(logits[:, 1:], labels[:, 1:])
+
+    check({"levers": [MICRO]}, Program(loss=two, data=lambda: tokens(16, ignored=True)), "different numbers of labels")
+
+
+def test_a_buffer_that_would_change_twice() -> None:
+    check({"levers": [checkpoint("inner")]}, Program(model=Counting), "`inner.calls` changes in every forward pass")
+
+
+def test_one_lever_that_does_not_match_takes_back_the_others() -> None:
+    model = Net()
+    with pytest.raises(PlanRefused):
+        apply({"levers": [checkpoint("blocks.0"), {"name": "activation-checkpointing2"}]}, model)
+    with pytest.raises(PlanRefused):
+        apply({"levers": [MICRO, checkpoint("nowhere")]}, model)
+    assert "forward" not in vars(model.blocks[0])
+    assert "_wrap" not in repr(torch.optim.Optimizer.zero_grad)
+
+
+def test_names_are_those_that_plans_use() -> None:
+    assert all(name == name.lower() and " " not in name and "_" not in name for name in NAMES)
+    assert len(set(NAMES)) == len(NAMES)

@@ -96,7 +96,8 @@ def install(
     plan: PlanLike,
     *,
     optimizers: Iterable[Any] = (),
-    on_applied: Callable[[List[str]], None],
+    values_are_known: bool = True,
+    on_applied: Callable[[], None],
     on_refused: Callable[[PlanRefused], None],
 ) -> Optional[Applied]:
     """Applies a plan to a script that knows nothing of it, once its objects show themselves.
@@ -104,7 +105,9 @@ def install(
     Args:
         plan: As for `apply`.
         optimizers: Those that exist already.
-        on_applied: Called with the names of the levers when all of them act.
+        values_are_known: Whether tensors have the values that they are computed to have, which they have not on a
+            virtual GPU.
+        on_applied: Called when all levers act.
         on_refused: Called when the plan does not match; it is expected not to return.
     """
     import torch
@@ -113,6 +116,7 @@ def install(
         whole = read(plan)
         context = Context(torch=torch, expects=whole.expects)
         context.on_refused = on_refused
+        context.values_are_known = values_are_known
         applied = Applied(whole, context)
         expectations.check_release(context)
         applied.later(_watch_optimizers(context, list(optimizers)))
@@ -123,14 +127,14 @@ def install(
     if applied.waits_for_model:
         _Waiting(applied, context, on_applied=on_applied).begin()
     else:
-        on_applied(applied.levers)
+        on_applied()
     return applied
 
 
 class _Waiting:
     """For the first call of the model for training."""
 
-    def __init__(self, applied: Applied, context: Context, *, on_applied: Callable[[List[str]], None]) -> None:
+    def __init__(self, applied: Applied, context: Context, *, on_applied: Callable[[], None]) -> None:
         self._applied = applied
         self._context = context
         self._on_applied = on_applied
@@ -173,7 +177,7 @@ class _Waiting:
         except PlanRefused as error:
             context.on_refused(error)
             return
-        self._on_applied(self._applied.levers)
+        self._on_applied()
 
     def _too_late(self, optimizer: Any) -> None:
         def before_step(*_: Any) -> None:

@@ -281,9 +281,9 @@ class Effects:
     def _refuse_changed(self) -> None:
         for parameter, gradient, version in self._gradients:
             if parameter.grad is not gradient or gradient._version != version:
+                self._gradients = []
                 self._refuse("the script changes or clears gradients itself")
-                break
-        self._gradients = []
+                return
 
     def _refuse(self, reason: str) -> None:
         self._context.refuse(reason, lever=self._lever)
@@ -312,5 +312,3 @@ def _all_subclasses(kind: Any) -> List[Any]:
             found.append(each)
             waiting.extend(each.__subclasses__())
     return found
-
-

@@ -58,5 +58,3 @@ class Patches:
     def undo(self) -> None:
         while self._undo:
             self._undo.pop()()
-
-

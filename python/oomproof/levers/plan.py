@@ -1,11 +1,11 @@
 """A plan as a file, as a mapping, or as it came from the command line.
 
-The Python that trains may be older than the standard library's reader of TOML; then the extension module reads the
-file, and where that is not installed either, the JSON form of the plan still works.
+The Python that trains may be older than the standard library's reader of TOML, so the same plan is also read as JSON.
 """
 
 from __future__ import annotations
 
+import importlib
 import json
 from dataclasses import dataclass, field
 from os import PathLike
@@ -69,17 +69,12 @@ def _from_mapping(whole: Mapping[str, Any]) -> Plan:
 
 
 def _toml(text: str) -> Dict[str, Any]:
-    try:
-        import tomllib
-    except ModuleNotFoundError:
-        return _toml_of_the_extension(text)
-    return tomllib.loads(text)
-
-
-def _toml_of_the_extension(text: str) -> Dict[str, Any]:
-    try:
-        from oomproof._native import plan_as_json
-    except ImportError as error:
-        raise PlanRefused("a plan in TOML needs Python 3.11, or oomproof installed beside torch") from error
-    whole: Dict[str, Any] = json.loads(plan_as_json(text))
-    return whole
+    # Python 3.10 has no reader of its own; the one that became Python's is often there.
+    for name in ("tomllib", "tomli"):
+        try:
+            reader = importlib.import_module(name)
+        except ModuleNotFoundError:
+            continue
+        whole: Dict[str, Any] = reader.loads(text)
+        return whole
+    raise PlanRefused("a plan in TOML needs Python 3.11 or the package `tomli`; the same plan as JSON is read by any")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Optional
 
 
-class PlanRefused(ValueError):
+class PlanRefused(ValueError):  # noqa: N818 - what happened, as with `StopIteration`
     """A plan does not match the script, or one of its levers would change what is computed.
 
     Attributes:

@@ -38,7 +38,9 @@ def _compare(got: State, expected: State, tolerance: float) -> None:
         one, other = getattr(got, kind), getattr(expected, kind)
         assert list(one) == list(other)
         for name, value in other.items():
-            torch.testing.assert_close(one[name], value, rtol=tolerance, atol=tolerance, msg=lambda text, n=name: f"{n}: {text}")
+            torch.testing.assert_close(
+                one[name], value, rtol=tolerance, atol=tolerance, msg=lambda text, n=name: f"{n}: {text}"
+            )
 
 
 LM = Program()
@@ -46,7 +48,11 @@ BLOCKS = ("blocks.0", "blocks.1", "blocks.2")
 SGD = Program(optimizer=lambda parameters: torch.optim.SGD(parameters, lr=0.1, momentum=0.9))
 EVERYTHING = Program(clip=0.5, scaled=True, scheduled=True)
 CONVOLUTIONS = Program(model=Convolutions, data=lambda: images(24), loss=nn.CrossEntropyLoss())
-GROUPS = Program(model=lambda: Convolutions(lambda width: nn.GroupNorm(2, width)), data=lambda: images(22), loss=nn.CrossEntropyLoss())
+GROUPS = Program(
+    model=lambda: Convolutions(lambda width: nn.GroupNorm(2, width)),
+    data=lambda: images(22),
+    loss=nn.CrossEntropyLoss(),
+)
 IGNORED = Program(data=lambda: tokens(20, ignored=True))
 
 CASES: List[Tuple[List[Lever], Program, float]] = [
@@ -76,8 +82,12 @@ CASES: List[Tuple[List[Lever], Program, float]] = [
 ]
 
 LOSSES = [
-    lambda logits, labels: torch.nn.functional.cross_entropy(logits.flatten(0, 1), labels.flatten(), label_smoothing=0.1),
-    lambda logits, labels: torch.nn.functional.cross_entropy(logits.flatten(0, 1), labels.flatten(), weight=torch.arange(11.0)),
+    lambda logits, labels: torch.nn.functional.cross_entropy(
+        logits.flatten(0, 1), labels.flatten(), label_smoothing=0.1
+    ),
+    lambda logits, labels: torch.nn.functional.cross_entropy(
+        logits.flatten(0, 1), labels.flatten(), weight=torch.arange(11.0)
+    ),
     lambda logits, labels: 0.5 * torch.nn.functional.cross_entropy(logits.flatten(0, 1), labels.flatten()) / 4,
     lambda logits, labels: masked(logits, labels),
     lambda logits, labels: by_hand(logits, labels),

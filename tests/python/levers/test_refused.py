@@ -145,7 +145,9 @@ def test_loops_whose_parts_do_not_add_up(body: Body, reason: str) -> None:
 
 
 def test_a_batch_of_another_size() -> None:
-    check({"levers": [MICRO], "expects": {"batch": 6}}, LM, "the first batch had 6 rows when the plan was made, and has 8")
+    check(
+        {"levers": [MICRO], "expects": {"batch": 6}}, LM, "the first batch had 6 rows when the plan was made, and has 8"
+    )
 
 
 def test_labels_counted_by_two_losses() -> None:

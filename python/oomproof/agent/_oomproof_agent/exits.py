@@ -48,6 +48,11 @@ class Exits:
         self._ended = True
         self.before_end()
         self._device.note(kind="stop", reason=reason, step=step)
+        self.end_now(0)
+
+    def end_now(self, code: int) -> None:
+        """Ends the process, with nothing more to say than what was noted."""
+        self._ended = True
         self._device.close()
         _end_workers()
         for stream in (sys.stdout, sys.stderr):
@@ -55,7 +60,7 @@ class Exits:
                 stream.flush()
             except Exception:  # noqa: BLE001 - a closed or broken stream must not keep the run alive
                 continue
-        _exit_now(0)
+        _exit_now(code)
 
     def forget(self) -> None:
         """In a forked child: the end of the child is not that of the run."""

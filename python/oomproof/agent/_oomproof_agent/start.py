@@ -32,6 +32,7 @@ from .names import FORWARD
 from .offline import Offline
 from .ooms import Ooms, is_out_of_memory
 from .phases import Phases
+from .plans import Plans
 from .processes import Followed, after_fork_in_child, prepare_environment
 from .ranks import Ranks
 from .roles import Roles
@@ -157,6 +158,7 @@ class Agent:
             self._watch_labels(torch)
         else:
             torch.autograd.backward = self.steps.wrap_backward(torch.autograd.backward)
+        Plans(self._settings, self.device, self.exits, self.frames).watch(optimizers=self.steps.optimizers)
 
     def _watch_optimizers(self) -> None:
         # The package hides its module of that name.

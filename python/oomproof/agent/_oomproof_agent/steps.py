@@ -60,6 +60,11 @@ class Steps:
         self._made.append(weakref.ref(optimizer))
         self._steady.fresh = True
 
+    def optimizers(self) -> List[Any]:
+        """Those that exist."""
+        alive = [reference() for reference in self._made]
+        return [optimizer for optimizer in alive if optimizer is not None]
+
     def optimizer_ended(self, optimizer: Any) -> None:
         self._trained = True
         if id(optimizer) not in self._stepped:

@@ -32,6 +32,7 @@ from .names import FORWARD
 from .offline import Offline
 from .ooms import Ooms, is_out_of_memory
 from .phases import Phases
+from .planfacts import PlanFacts
 from .plans import Plans
 from .processes import Followed, after_fork_in_child, prepare_environment
 from .ranks import Ranks
@@ -89,6 +90,7 @@ class Agent:
         self.history = History(folder=settings["run_dir"])
         self._init_skip: Optional[Any] = None
         self._autograd: Dict[str, Any] = {}
+        self._facts: Optional[PlanFacts] = None
 
     def install(self) -> None:
         files = _part("files")
@@ -120,7 +122,7 @@ class Agent:
         self.exits.waiting_for = self.steps.waiting_for
         self.exits.on_error = self._failed
         self.exits.on_terminate = self.course.out_of_time
-        self.exits.before_end = self.history.write
+        self.exits.before_end = self._before_end
         self.exits.watch()
 
     def _after_torch(self, torch: Any) -> None:
@@ -158,6 +160,9 @@ class Agent:
             self._watch_labels(torch)
         else:
             torch.autograd.backward = self.steps.wrap_backward(torch.autograd.backward)
+        if self._settings.get("probe", False):
+            self._facts = PlanFacts(self.device, self.phases, self.steps, torch)
+            self._facts.watch(self.imports)
         Plans(self._settings, self.device, self.exits, self.frames).watch(optimizers=self.steps.optimizers)
 
     def _watch_optimizers(self) -> None:
@@ -202,6 +207,8 @@ class Agent:
 
     def _optimizer_begins(self, optimizer: Any, _args: Any, _kwargs: Any) -> None:
         self._training_begins()
+        if self._facts is not None:
+            self._facts.optimizer_begins(optimizer)
         if not self._settings.get("labels", True):
             return
         self.sites.hold()
@@ -209,6 +216,8 @@ class Agent:
         self.roles.optimizer_begins(optimizer)
 
     def _optimizer_stepped(self, optimizer: Any, _args: Any, _kwargs: Any) -> None:
+        if self._facts is not None:
+            self._facts.optimizer_ended()
         if self._settings.get("labels", True):
             self.sites.release()
             self.roles.optimizer_ended(optimizer)
@@ -223,6 +232,13 @@ class Agent:
     def _step_ended(self, step: int) -> None:
         self.ooms.step_ended()
         self.phases.step_ended(step)
+        if self._facts is not None:
+            self._facts.step_ended(step)
+
+    def _before_end(self) -> None:
+        if self._facts is not None:
+            self._facts.conclude()
+        self.history.write()
 
     def _stop(self, reason: str, step: int) -> None:
         self.loaders.conclude()
@@ -242,6 +258,8 @@ class Agent:
         self.device.note(kind="compile", what=what)
         self.sites.step_aside()
         self.modules.step_aside()
+        if self._facts is not None:
+            self._facts.step_aside()
         torch.autograd.grad = self._autograd["grad"]
         self.phases.rest = FORWARD
 

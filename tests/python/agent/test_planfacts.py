@@ -1,0 +1,82 @@
+"""The note that plans are made from, of a script on the CPU: all that needs no device."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from conftest import Run
+
+SCRIPT = """
+import torch
+from torch import nn
+from torch.utils.data import DataLoader
+class Block(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.norm = nn.BatchNorm1d(4)
+        self.up = nn.Linear(4, 4)
+        self.dropout = nn.Dropout(0.1)
+    def forward(self, x):
+        return self.dropout(self.up(self.norm(x)))
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.blocks = nn.ModuleList(Block() for _ in range(2))
+        self.head = nn.Linear(4, 7)
+    def forward(self, x):
+        for block in self.blocks:
+            x = block(x)
+        return self.head(x)
+net = Net()
+opt = torch.optim.AdamW(net.parameters())
+schedule = torch.optim.lr_scheduler.StepLR(opt, 1)
+for x, y in DataLoader(list(zip(torch.randn(24, 4), torch.randint(0, 7, (24,)))), batch_size=8):
+    opt.zero_grad()
+    nn.functional.cross_entropy(net(x), y, label_smoothing=0.1).backward()
+    nn.utils.clip_grad_norm_(net.parameters(), 1.0)
+    opt.step()
+    schedule.step()
+"""
+
+# 2 blocks of 8 of the norm and 20 of the layer, and 35 of the head.
+EXPECTED = {
+    "parameters": 91, "parameter_bytes": 364, "gradient_bytes": 364, "largest_parameter_bytes": 112,
+    "chain": True, "batch": 8, "batch_source": "loader", "micro_batches": 1, "loss_inside": False,
+    "clips": True, "scaler": False, "scheduler": True, "lr_set_by_hand": False, "batchnorm": True,
+    "set_to_none": True, "autocast": None, "frameworks": [], "attention": [],
+    "loss": {"kind": "cross_entropy", "rows": 8, "classes": 7, "dtype": "float32", "label_smoothing": 0.1,
+             "linear": "head"},
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def facts(tmp_path_factory: Any, fake_device: Any, fake_standins: Any) -> Any:
+    done = Run(tmp_path_factory.mktemp("facts"), fake_device, fake_standins)(SCRIPT, probe=True, full=True)
+    assert done.code == 0, done.err
+    return done.note("plan_facts")
+
+
+@pytest.mark.parametrize("name", EXPECTED)
+def test_what_the_script_is_made_of(facts: Any, name: str) -> None:
+    found = facts[name]
+    if name == "loss":
+        del found["bytes_at_peak"]
+    assert found == EXPECTED[name]
+
+
+def test_blocks_are_those_with_parts_in_the_order_in_which_they_ran(facts: Any) -> None:
+    wanted = ("path", "class", "group", "batchnorm", "dropout", "parameters_bytes")
+    found = [tuple(block[name] for name in wanted) for block in facts["blocks"]]
+    assert found == [(f"blocks.{number}", "Block", "blocks", True, True, 112) for number in range(2)]
+
+
+def test_what_is_not_known_without_a_device_is_null(facts: Any) -> None:
+    assert {block["saved_bytes"] for block in facts["blocks"]} == {None}
+    assert set(facts["points"].values()) == {None} and facts["step_ns"] is None
+
+
+def test_the_optimizer(facts: Any) -> None:
+    (optimizer,) = facts["optimizer"]
+    assert optimizer["class"] == "torch.optim.adamw.AdamW" and optimizer["implementation"] == "forloop"
+    assert (optimizer["parameter_bytes"], optimizer["largest_parameter_bytes"]) == (364, 112)

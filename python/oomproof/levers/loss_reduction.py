@@ -18,7 +18,7 @@ _LINEAR = re.compile(
     r"^(Add|Sub|Rsub|Neg|Mul|Div|ToCopy|Clone|Alias|View|UnsafeView|ReshapeAlias|Squeeze|Unsqueeze|Expand)Backward\d*$"
 )
 _MANY = re.compile(r"^(Add|Sub|Stack|Cat)Backward\d*$")
-_SUM = re.compile(r"^SumBackward\d*$")
+_SUM = re.compile(r"^(Sum|ChunkedSum)Backward\d*$")
 _MEAN = re.compile(r"^MeanBackward\d*$")
 _NONE, _MEAN_OF, _SUM_OF = 0, 1, 2
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 from levers import apply
 from torch import nn
-from training import Block, Convolutions, Net, Program, State, images, tokens
+from training import Block, Convolutions, Net, Program, State, cross_entropy, images, tokens
 
 Lever = Dict[str, Any]
 EXACT = 0.0
@@ -19,6 +19,11 @@ MICRO_3 = {"name": "micro-batch", "chunks": 3}
 FORLOOP = {"name": "optimizer-implementation", "implementation": "forloop"}
 FOREACH = {"name": "optimizer-implementation", "implementation": "foreach"}
 FUSED = {"name": "optimizer-implementation", "implementation": "fused"}
+
+
+CHUNKED = {"name": "chunked-loss", "chunks": 5}
+OFFLOAD = {"name": "activation-offload", "least_bytes": 0}
+ALLOCATOR = {"name": "allocator-settings", "conf": "expandable_segments:True"}
 
 
 def checkpoint(*modules: str, **more: Any) -> Lever:
@@ -79,6 +84,19 @@ CASES: List[Tuple[List[Lever], Program, float]] = [
     ([MICRO_3], GROUPS, ROUNDING),
     ([MICRO_2, checkpoint(*BLOCKS), FORLOOP], EVERYTHING, ROUNDING),
     ([{"name": "micro-batch", "chunks": 64}], IGNORED, ROUNDING),
+    ([CHUNKED], LM, ROUNDING),
+    ([CHUNKED], IGNORED, ROUNDING),
+    ([{**CHUNKED, "chunks": 1000}], IGNORED, ROUNDING),
+    ([{**CHUNKED, "linear": "head"}], EVERYTHING, ROUNDING),
+    ([CHUNKED, MICRO_3, checkpoint(*BLOCKS)], IGNORED, ROUNDING),
+    ([CHUNKED], Program(model=lambda: Net(tied=True)), ROUNDING),
+    ([CHUNKED], Program(model=lambda: Net(frozen="head")), ROUNDING),
+    ([CHUNKED], Program(model=lambda: Net(frozen="embedding")), ROUNDING),
+    ([OFFLOAD], Program(model=lambda: Net(dropout=0.3)), EXACT),
+    ([{**OFFLOAD, "modules": ["blocks.0", "blocks.2"]}], EVERYTHING, EXACT),
+    ([OFFLOAD], CONVOLUTIONS, EXACT),
+    ([{**OFFLOAD, "modules": ["blocks.0"]}, checkpoint("blocks.1"), MICRO_2], EVERYTHING, ROUNDING),
+    ([ALLOCATOR], LM, EXACT),
 ]
 
 LOSSES = [
@@ -111,6 +129,21 @@ def by_hand(logits: Any, labels: Any) -> Any:
 @pytest.mark.parametrize(("levers", "program", "tolerance"), CASES)
 def test_a_planned_run_leaves_the_same(levers: List[Lever], program: Program, tolerance: float) -> None:
     check(levers, program, tolerance)
+
+
+SCORES = [
+    lambda logits, labels: cross_entropy(logits.float(), labels),
+    lambda logits, labels: nn.CrossEntropyLoss(label_smoothing=0.1)(logits.view(-1, logits.size(-1)), labels.view(-1)),
+    lambda logits, labels: nn.CrossEntropyLoss(weight=torch.arange(11.0))(logits.flatten(0, 1), labels.flatten()),
+    lambda logits, labels: cross_entropy(logits[:, :-1].contiguous(), labels[:, :-1]),
+    lambda logits, labels: cross_entropy(logits[..., :-1, :], labels[:, 1:]) + 0.5 * cross_entropy(logits, labels),
+    lambda logits, labels: torch.nn.functional.cross_entropy(input=logits.view(-1, 11), target=labels.view(-1), reduction="sum") / 48,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("loss", SCORES)
+def test_scores_in_pieces(loss: Any) -> None:
+    check([CHUNKED], Program(loss=loss), ROUNDING)
 
 
 @pytest.mark.parametrize("loss", LOSSES)

@@ -65,6 +65,13 @@ AT_ONCE: List[Tuple[Dict[str, Any], Program, str]] = [
         Program(optimizer=lambda parameters: torch.optim.Adadelta(parameters)),
         "`Adadelta` has no option `fused`",
     ),
+    ({"levers": [{"name": "allocator-settings", "conf": "yes"}]}, LM, "`conf` is text such as"),
+    ({"levers": [{"name": "attention", "implementation": "sdpa"}]}, LM, "in code of its own"),
+    ({"levers": [{"name": "chunked-loss", "chunks": 4, "linear": "norm"}]}, LM, "there is a `LayerNorm`"),
+    ({"levers": [{"name": "autocast", "dtype": "float16"}]}, LM, "needs a `GradScaler`"),
+    ({"levers": [{"name": "autocast", "dtype": "float8"}]}, LM, "`dtype` is one of bfloat16, float16"),
+    ({"levers": [{"name": "autocast"}]}, Program(model=lambda: Net().bfloat16()), "parameters of 16 bits already"),
+    ({"levers": [{"name": "activation-offload", "modules": ["x"]}]}, LM, "no module `x`"),
 ]  # fmt: skip
 
 
@@ -116,6 +123,21 @@ def loss(make: Callable[[Any, Any], Any]) -> Body:
     return body
 
 
+CHUNKED = {"name": "chunked-loss", "chunks": 4}
+
+SCORES: List[Tuple[Callable[[Any, Any], Any], str]] = [
+    (lambda logits, labels: cross_entropy(logits, labels) + 0 * logits.argmax(), "also read by `argmax`"),
+    (lambda logits, labels: cross_entropy(logits / 2, labels), "read by `"),
+    (lambda logits, labels: F.cross_entropy(logits.transpose(1, 2), labels), "read by `transpose`"),
+    (lambda logits, labels: F.nll_loss(F.log_softmax(logits, -1).flatten(0, 1), labels.flatten()), "by `log_softmax`"),
+    (lambda logits, labels: cross_entropy(logits[:, :, :5], labels.clamp(max=4)), "by `__getitem__`"),
+    (
+        lambda logits, labels: F.cross_entropy(logits.flatten(0, 1), labels.flatten(), reduction="none").mean(),
+        "every row",
+    ),
+]
+
+
 BODIES: List[Tuple[Body, str]] = [
     (no_step, "steps its optimizer once in several batches"),
     (no_backward, "runs no backward pass"),
@@ -142,6 +164,11 @@ def test_before_anything_is_changed(plan: Dict[str, Any], program: Program, reas
 @pytest.mark.parametrize(("body", "reason"), BODIES)
 def test_loops_whose_parts_do_not_add_up(body: Body, reason: str) -> None:
     check({"levers": [MICRO]}, Program(body=body), reason)
+
+
+@pytest.mark.parametrize(("use", "reason"), SCORES)
+def test_scores_that_are_needed_whole(use: Callable[[Any, Any], Any], reason: str) -> None:
+    check({"levers": [CHUNKED]}, Program(body=loss(use)), reason)
 
 
 def test_a_batch_of_another_size() -> None:

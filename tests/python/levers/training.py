@@ -27,12 +27,17 @@ class Block(nn.Module):
 class Net(nn.Module):
     """Blocks between an embedding and a head, like a language model's."""
 
-    def __init__(self, dropout: float = 0.0, words: int = 11, width: int = 8, depth: int = 3) -> None:
+    def __init__(self, dropout: float = 0.0, tied: bool = False, frozen: str = "") -> None:
         super().__init__()
+        words, width = 11, 8
         self.embedding = nn.Embedding(words, width)
-        self.blocks = nn.ModuleList(Block(width, dropout) for _ in range(depth))
+        self.blocks = nn.ModuleList(Block(width, dropout) for _ in range(3))
         self.norm = nn.LayerNorm(width)
-        self.head = nn.Linear(width, words, bias=False)
+        self.head = nn.Linear(width, words, bias=not tied)
+        if tied:
+            self.head.weight = self.embedding.weight
+        if frozen:
+            self.get_submodule(frozen).requires_grad_(False)
 
     def forward(self, tokens: Any) -> Any:
         x = self.embedding(tokens)

@@ -163,18 +163,19 @@ class PlanFacts:
 
     def _loss(self, scores: Any, interval: Interval, smoothing: float) -> None:
         classes = int(scores.shape[1])
-        loss = {
+        rows = int(scores.numel()) // max(1, classes)
+        loss: Dict[str, Any] = {
             "kind": "cross_entropy",
-            "rows": int(scores.numel()) // max(1, classes),
+            "rows": rows,
             "classes": classes,
             "dtype": str(scores.dtype).replace("torch.", ""),
             "label_smoothing": smoothing,
             "linear": self._linear(classes),
             "bytes_at_peak": None,
         }
-        if loss["rows"] * classes < self._step.get("loss_size", 0):
+        if rows * classes < self._step.get("loss_size", 0):
             return
-        self._step["loss_size"] = loss["rows"] * classes
+        self._step["loss_size"] = rows * classes
         self._step["loss"] = loss
         own = int(scores.numel()) * int(scores.element_size())
         begun = interval.before

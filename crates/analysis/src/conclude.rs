@@ -14,6 +14,7 @@ use crate::levels::Levels;
 use crate::oom::last_oom;
 use crate::roles::Roles;
 use crate::scratch::ScratchRange;
+use crate::step_time::step_time;
 use crate::timeline::Timeline;
 use crate::unsupported::unsupported;
 use crate::verdict::{Answer, Device, Estimate, Oom, Peak, SCHEMA, Script, Verdict};
@@ -110,6 +111,7 @@ impl Verdict {
                 .filter(|phase| !timeline.entered(*phase))
                 .collect(),
             steps_measured: timeline.steps.len() as u32,
+            step_device_ns: step_time(timeline.steps.iter().map(|step| step.device_nanos)),
             growth_bytes_per_step: growth,
             assumptions: epochs_grow(epoch_growth)
                 .into_iter()

@@ -42,6 +42,7 @@ mod oom;
 mod ranks;
 mod roles;
 mod scratch;
+mod step_time;
 mod survival;
 mod timeline;
 mod unsupported;
@@ -53,5 +54,5 @@ pub use law::Law;
 pub use ranks::{Rank, RankOf, rank_of};
 pub use verdict::{
     Answer, Assumption, Device, Estimate, ModuleShare, Oom, Peak, PhasePeak, Reason, ReasonKind,
-    SCHEMA, Script, SiteShare, Unsupported, Verdict,
+    SCHEMA, Script, SiteShare, TimeEstimate, Unsupported, Verdict,
 };

@@ -66,6 +66,8 @@ pub(crate) struct GaveUp {
 pub(crate) struct StepEnd {
     pub(crate) at: usize,
     pub(crate) peak_allocated: u64,
+    /// By how much the clock of the device moved on in it; 0 when that is not known.
+    pub(crate) device_nanos: u64,
 }
 
 /// A call of a function that is not modelled.
@@ -204,10 +206,15 @@ impl Timeline {
                     refused,
                 });
             }
-            Record::Step { peak_allocated, .. } => {
+            Record::Step {
+                peak_allocated,
+                device_nanos,
+                ..
+            } => {
                 self.steps.push(StepEnd {
                     at,
                     peak_allocated: *peak_allocated,
+                    device_nanos: *device_nanos,
                 });
                 for levels in self.devices.values_mut() {
                     levels.step_ended();

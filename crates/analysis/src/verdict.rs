@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use oomproof_profile::{Phase, Role};
-use oomproof_units::Bytes;
+use oomproof_units::{Bytes, Nanos};
 use serde::{Deserialize, Serialize};
 
 use crate::ranks::Rank;
@@ -38,6 +38,10 @@ pub struct Verdict {
     pub not_reached: Vec<Phase>,
     /// Number of training steps that ended.
     pub steps_measured: u32,
+    /// How long the device is busy with a training step: the median of the steps but the first; `None` when no step
+    /// ended or no time is known.
+    #[serde(default)]
+    pub step_device_ns: Option<TimeEstimate>,
     /// By how much each step holds more than the one before; 0 when steady or not known.
     pub growth_bytes_per_step: Bytes,
     /// What had to be assumed.
@@ -179,6 +183,17 @@ pub struct Estimate {
     pub likely: Bytes,
     /// The most it can be.
     pub high: Bytes,
+}
+
+/// A time that lies between `low` and `high`, in nanoseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TimeEstimate {
+    /// When work reaches the full speed of the card.
+    pub low: Nanos,
+    /// The best single figure.
+    pub likely: Nanos,
+    /// When it reaches half of what is likely.
+    pub high: Nanos,
 }
 
 /// The highest levels while in one phase.

@@ -106,6 +106,7 @@ impl Gpu {
             clock_khz: self.clock_khz,
             memory_clock_khz: self.memory_clock_khz,
             memory_bus_bits: self.memory_bus_bits,
+            arithmetic: self.arithmetic(),
         }
     }
 }

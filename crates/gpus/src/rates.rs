@@ -4,6 +4,8 @@
 //! which the architecture decides, times multiprocessors and boost clock. They are upper bounds: power limits keep
 //! most cards below them, laptops far below.
 
+use oomproof_profile::ArithmeticRates;
+
 use crate::gpu::Gpu;
 use crate::limits::Architecture;
 
@@ -27,6 +29,8 @@ impl Rate {
 /// numbers are summed in 32 bits, as PyTorch does. `None` where the hardware lacks the format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rates {
+    /// 64-bit numbers, on tensor cores where those take them.
+    pub fp64: Rate,
     /// 32-bit numbers outside the tensor cores.
     pub fp32: Rate,
     /// `allow_tf32`.
@@ -39,12 +43,14 @@ pub struct Rates {
     pub fp8: Option<Rate>,
 }
 
-/// Cards whose tensor cores are slowed down: the part of the architecture's rate that is left, in 1/1000. The H20's
-/// data sheet states 148 TFLOPS where 78 multiprocessors at its clock would reach 632.
-const SLOWED: &[(&str, u64)] = &[("h20-96gb", 234)];
+/// Cards that are slowed down: the part of the architecture's rate that is left to tensor cores, and to 64-bit numbers,
+/// in 1/1000. The H20's data sheet states 148 TFLOPS where 78 multiprocessors at its clock would reach 632, and 1 TFLOPS
+/// in 64 bits where they would reach 40.
+const SLOWED: &[(&str, u64, u64)] = &[("h20-96gb", 234, 25)];
 
 /// Operations of one multiprocessor in one cycle.
 struct PerCycle {
+    fp64: u64,
     fp32: u64,
     /// 16-bit matrix products on tensor cores, or 16-bit arithmetic where there are none.
     half: u64,
@@ -65,12 +71,13 @@ impl Gpu {
     pub fn rates(&self) -> Rates {
         let one = self.per_cycle();
         let cycles = u64::from(self.multiprocessors) * u64::from(self.clock_khz) * 1000;
-        let left = SLOWED
+        let (left, left_fp64) = SLOWED
             .iter()
-            .find(|(id, _)| *id == self.id)
-            .map_or(1000, |&(_, left)| left);
+            .find(|(id, ..)| *id == self.id)
+            .map_or((1000, 1000), |&(_, left, left_fp64)| (left, left_fp64));
         let tensor = |operations: u64| Rate(cycles / 1000 * operations * left);
         Rates {
+            fp64: Rate(cycles / 1000 * one.fp64 * left_fp64),
             fp32: Rate(cycles * one.fp32),
             tf32: one.tf32.map(tensor),
             fp16: tensor(one.half),
@@ -79,15 +86,32 @@ impl Gpu {
         }
     }
 
+    /// Arithmetic for the clock of the virtual device: what stands in for a format that the hardware lacks is the
+    /// next wider one.
+    pub(crate) fn arithmetic(&self) -> ArithmeticRates {
+        let rates = self.rates();
+        let or = |rate: Option<Rate>, wider: Rate| rate.unwrap_or(wider).per_second();
+        ArithmeticRates {
+            fp64: rates.fp64.per_second(),
+            fp32: rates.fp32.per_second(),
+            tf32: or(rates.tf32, rates.fp32),
+            fp16: rates.fp16.per_second(),
+            bf16: or(rates.bf16, rates.fp32),
+            fp8: or(rates.fp8, rates.fp16),
+        }
+    }
+
     fn per_cycle(&self) -> PerCycle {
-        let plain = |fp32, half| PerCycle {
+        let plain = |fp64, fp32, half| PerCycle {
+            fp64,
             fp32,
             half,
             tf32: None,
             bf16: false,
             fp8: false,
         };
-        let tensor = |fp32, half, fp8| PerCycle {
+        let tensor = |fp64, fp32, half, fp8| PerCycle {
+            fp64,
             fp32,
             half,
             tf32: Some(half / 2),
@@ -98,16 +122,17 @@ impl Gpu {
         let geforce = self.name.contains("GeForce");
         let slowed = |operations: u64| if geforce { operations / 2 } else { operations };
         match self.architecture {
-            Architecture::Maxwell | Architecture::Pascal61 => plain(256, 256),
-            Architecture::Pascal60 => plain(128, 256),
-            Architecture::Volta => plain(128, 1024),
-            Architecture::Turing if self.name.contains("GTX") => plain(128, 256),
-            Architecture::Turing => plain(128, slowed(1024)),
-            Architecture::Ampere80 => tensor(128, 2048, false),
-            Architecture::Ampere86 => tensor(256, slowed(1024), false),
-            Architecture::Ada | Architecture::Blackwell120 => tensor(256, slowed(1024), true),
-            Architecture::Hopper => tensor(256, 4096, true),
-            Architecture::Blackwell100 | Architecture::Blackwell103 => tensor(256, 8192, true),
+            Architecture::Maxwell | Architecture::Pascal61 => plain(8, 256, 256),
+            Architecture::Pascal60 => plain(64, 128, 256),
+            Architecture::Volta => plain(64, 128, 1024),
+            Architecture::Turing if self.name.contains("GTX") => plain(4, 128, 256),
+            Architecture::Turing => plain(4, 128, slowed(1024)),
+            Architecture::Ampere80 => tensor(128, 128, 2048, false),
+            Architecture::Ampere86 => tensor(4, 256, slowed(1024), false),
+            Architecture::Ada | Architecture::Blackwell120 => tensor(4, 256, slowed(1024), true),
+            Architecture::Hopper => tensor(256, 256, 4096, true),
+            Architecture::Blackwell100 => tensor(128, 256, 8192, true),
+            Architecture::Blackwell103 => tensor(4, 256, 8192, true),
         }
     }
 }
@@ -150,6 +175,39 @@ mod tests {
         check("b200", 75.0, 2250.0, 7700.0);
         check("5090", 104.8, 209.5, 1792.0);
         check("rtx-pro-6000-workstation", 125.0, 503.8, 1792.0);
+    }
+
+    #[test]
+    fn double_precision_is_that_of_the_data_sheets() {
+        let check = |name: &str, stated: f64| {
+            let found = find(name).unwrap().rates().fp64.tera();
+            assert!((found / stated - 1.0).abs() < 0.09, "{name}: {found}");
+        };
+        check("p100", 4.7);
+        check("v100-16gb", 7.8);
+        check("a100-80gb", 19.5);
+        check("a30", 10.3);
+        check("4090", 1.29);
+        check("h100", 67.0);
+        check("h20", 1.0);
+        check("b200", 37.0);
+        check("rtx-pro-6000-workstation", 1.97);
+    }
+
+    #[test]
+    fn what_a_card_lacks_is_done_in_the_next_wider_format() {
+        let check = |name: &str| {
+            let gpu = find(name).unwrap();
+            let (rates, arithmetic) = (gpu.rates(), gpu.arithmetic());
+            [
+                arithmetic.tf32 == rates.fp32.per_second(),
+                arithmetic.bf16 == rates.fp32.per_second(),
+                arithmetic.fp8 == rates.fp16.per_second(),
+            ]
+        };
+        assert_eq!(check("t4"), [true, true, true]);
+        assert_eq!(check("a100-80gb"), [false, false, true]);
+        assert_eq!(check("h100"), [false, false, false]);
     }
 
     #[test]

@@ -165,6 +165,8 @@ impl Fields<'_> {
                     step: self.word()?,
                     peak_allocated,
                     peak_reserved,
+                    // Profiles of earlier releases end before it.
+                    device_nanos: self.longs().map_or(0, |[nanos]| nanos),
                 }
             }
             kind::NOTE => {
@@ -387,6 +389,7 @@ mod tests {
             step: 2,
             peak_allocated: 3,
             peak_reserved: 4,
+            device_nanos: 5,
         });
         check_round_trip(&Record::Note {
             nanos: 1,

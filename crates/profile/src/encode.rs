@@ -119,9 +119,11 @@ fn payload(record: &Record, out: &mut Vec<u8>) -> u16 {
             step,
             peak_allocated,
             peak_reserved,
+            device_nanos,
         } => {
             longs(out, &[*nanos, *peak_allocated, *peak_reserved]);
             words(out, &[*step]);
+            longs(out, &[*device_nanos]);
             kind::STEP
         }
         Record::Note { nanos, json } => {

@@ -57,6 +57,9 @@ pub mod counter {
     pub const HOST_TO_DEVICE: usize = 13;
     /// Bytes copied to the host, done or not.
     pub const DEVICE_TO_HOST: usize = 14;
+    /// Nanoseconds on the device's clock, an estimate, as it stood when the last phase or step began or the profile
+    /// was closed.
+    pub const DEVICE_TIME: usize = 15;
 }
 
 /// An empty profile of the process `pid`: a header and no records.

@@ -33,5 +33,5 @@ pub use decode::{Profile, ReadError};
 pub use encode::encode;
 pub use names::{Basis, DriverAction, Phase, Role, Touch};
 pub use record::{AllocatorEvent, OutOfMemory, Record, UnknownRead};
-pub use settings::{DeviceSettings, Range, RunSettings, WarmSettings};
+pub use settings::{ArithmeticRates, DeviceSettings, Range, RunSettings, WarmSettings};
 pub use values::{AssumedRead, AssumedValue, Routing, Values};

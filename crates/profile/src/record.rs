@@ -177,6 +177,9 @@ pub enum Record {
         peak_allocated: u64,
         /// Highest `reserved` since the previous step ended.
         peak_reserved: u64,
+        /// Nanoseconds by which the device's clock moved on since the previous step ended: an estimate; 0 when it is
+        /// not known.
+        device_nanos: u64,
     },
     /// A JSON object from the agent; its `"kind"` says what it is (docs/profile.md lists them).
     Note {

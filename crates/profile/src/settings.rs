@@ -17,7 +17,25 @@ pub struct Range {
     pub high: u64,
 }
 
-/// The figures of one device that programs can ask for.
+/// Floating-point operations in a second at most, by the format of what is multiplied; 0 where it is not known. Formats
+/// that the hardware lacks have the rate of what stands in for them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ArithmeticRates {
+    /// 64-bit numbers.
+    pub fp64: u64,
+    /// 32-bit numbers outside the tensor cores.
+    pub fp32: u64,
+    /// 32-bit numbers that tensor cores round.
+    pub tf32: u64,
+    /// 16-bit numbers.
+    pub fp16: u64,
+    /// bfloat16.
+    pub bf16: u64,
+    /// 8-bit numbers.
+    pub fp8: u64,
+}
+
+/// The figures of one device that programs can ask for, and how fast it computes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeviceSettings {
     /// The name CUDA reports, such as `NVIDIA H100 80GB HBM3`.
@@ -46,6 +64,9 @@ pub struct DeviceSettings {
     pub memory_clock_khz: u32,
     /// Width of the memory bus in bits.
     pub memory_bus_bits: u32,
+    /// How fast it computes, for the times of work.
+    #[serde(default)]
+    pub arithmetic: ArithmeticRates,
 }
 
 /// All settings of one run.

@@ -37,6 +37,54 @@ unsafe extern "C" {
     fn cudaEventRecord(event: u64, stream: u64) -> c_int;
     fn cudaEventQuery(event: u64) -> c_int;
     fn cudaGetDevice(device: *mut c_int) -> c_int;
+    fn cublasCreate_v2(handle: *mut u64) -> c_int;
+    fn cublasGemmEx(
+        handle: u64,
+        transa: c_int,
+        transb: c_int,
+        m: c_int,
+        n: c_int,
+        k: c_int,
+        alpha: u64,
+        a: u64,
+        atype: c_int,
+        lda: c_int,
+        b: u64,
+        btype: c_int,
+        ldb: c_int,
+        beta: u64,
+        c: u64,
+        ctype: c_int,
+        ldc: c_int,
+        compute_type: c_int,
+        algo: c_int,
+    ) -> c_int;
+    fn cublasLtMatmulDescCreate(out: *mut u64, compute_type: c_int, scale_type: c_int) -> c_int;
+    fn cublasLtMatrixLayoutCreate(
+        out: *mut u64,
+        data_type: c_int,
+        rows: u64,
+        columns: u64,
+        leading: i64,
+    ) -> c_int;
+    fn cublasLtMatmul(
+        handle: u64,
+        product: u64,
+        alpha: u64,
+        a: u64,
+        a_layout: u64,
+        b: u64,
+        b_layout: u64,
+        beta: u64,
+        c: u64,
+        c_layout: u64,
+        d: u64,
+        d_layout: u64,
+        algorithm: *const c_void,
+        workspace: u64,
+        workspace_bytes: usize,
+        stream: u64,
+    ) -> c_int;
     fn cudaGetLastError() -> c_int;
     fn __cudaRegisterFunction(
         handle: *mut *mut c_void,
@@ -134,6 +182,7 @@ fn main() {
     launches(&mut criterion, base);
     allocations(&mut criterion, base);
     copies(&mut criterion, base);
+    products(&mut criterion, base);
     streams(&mut criterion);
     criterion.final_summary();
 }
@@ -350,6 +399,64 @@ fn copies(criterion: &mut Criterion<ThreadTime>, base: u64) {
                 unsafe { cudaMemsetAsync(black_box(base), 0, BLOCK as usize, 0) },
                 0
             );
+        });
+    });
+    group.finish();
+}
+
+/// Products of matrices of 512 by 512 in half precision.
+fn products(criterion: &mut Criterion<ThreadTime>, base: u64) {
+    const SIDE: c_int = 512;
+    const HALF: c_int = 2;
+    /// `CUBLAS_COMPUTE_32F`.
+    const COMPUTE: c_int = 68;
+    let [a, b, c] = [base, base + BLOCK, base + 2 * BLOCK];
+    let mut group = criterion.benchmark_group("products");
+    let [mut handle, mut product, mut layout] = [0; 3];
+    // SAFETY: the outputs are locals.
+    unsafe {
+        assert_eq!(cublasCreate_v2(&raw mut handle), 0);
+        assert_eq!(cublasLtMatmulDescCreate(&raw mut product, COMPUTE, 0), 0);
+        let side = SIDE as u64;
+        let made = cublasLtMatrixLayoutCreate(&raw mut layout, HALF, side, side, i64::from(SIDE));
+        assert_eq!(made, 0);
+    }
+    group.bench_function("cublasGemmEx", |bencher| {
+        bencher.iter(|| {
+            // SAFETY: a valid handle; nothing is read through the addresses.
+            let status = unsafe {
+                cublasGemmEx(
+                    handle, 0, 0, SIDE, SIDE, SIDE, 0, a, HALF, SIDE, b, HALF, SIDE, 0, c, HALF,
+                    SIDE, COMPUTE, 0,
+                )
+            };
+            assert_eq!(status, 0);
+        });
+    });
+    group.bench_function("cublasLtMatmul", |bencher| {
+        bencher.iter(|| {
+            // SAFETY: valid handles; nothing is read through the addresses.
+            let status = unsafe {
+                cublasLtMatmul(
+                    handle,
+                    product,
+                    1,
+                    a,
+                    layout,
+                    b,
+                    layout,
+                    1,
+                    c,
+                    layout,
+                    c,
+                    layout,
+                    std::ptr::null(),
+                    0,
+                    0,
+                    0,
+                )
+            };
+            assert_eq!(status, 0);
         });
     });
     group.finish();

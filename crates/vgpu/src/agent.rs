@@ -96,6 +96,7 @@ pub unsafe extern "C" fn oomproof_module(path: *const c_char, class: *const c_ch
 pub extern "C" fn oomproof_phase(phase: u32, step: u32) {
     let Some(session) = session() else { return };
     session.header.set_phase(phase, step);
+    session.note_device_time();
     session.record(&Record::Phase {
         nanos: session.nanos(),
         phase: phase_of(phase),
@@ -118,6 +119,7 @@ pub extern "C" fn oomproof_step(step: u32) {
         step,
         peak_allocated,
         peak_reserved,
+        device_nanos: session.device_time_of_step(),
     });
 }
 
@@ -198,6 +200,7 @@ pub extern "C" fn oomproof_ledger() {
 #[unsafe(no_mangle)]
 pub extern "C" fn oomproof_close() {
     if let Some(session) = session() {
+        session.note_device_time();
         session.trim();
     }
 }

@@ -25,18 +25,14 @@ pub(crate) struct Overwritten {
 #[derive(Debug, Default)]
 pub(crate) struct Effects {
     steps: Vec<(Vec<Overwritten>, Contents)>,
+    /// How long it takes on the device, an estimate.
+    nanos: u64,
 }
 
 impl Effects {
-    /// How many bytes it writes.
-    pub(crate) fn len(&self) -> u64 {
-        let steps = self.steps.iter();
-        steps
-            .map(|(overwritten, known)| {
-                let unknown: u64 = overwritten.iter().map(|range| range.len).sum();
-                unknown + known.extents().map(|(_, len)| len).sum::<u64>()
-            })
-            .sum()
+    /// Nanoseconds that it takes on the device.
+    pub(crate) fn nanos(&self) -> u64 {
+        self.nanos
     }
 
     /// Does it.
@@ -82,6 +78,15 @@ pub(crate) fn deferred<R>(work: impl FnOnce() -> R) -> (R, Effects) {
     TAKEN_DOWN.set(Some(Effects::default()));
     let result = work();
     (result, TAKEN_DOWN.take().unwrap_or_default())
+}
+
+/// Takes down that work takes so long, if this thread takes down effects; else it passes now.
+pub(crate) fn put_off(nanos: u64) -> bool {
+    N_DEFERRING.load(Ordering::Relaxed) > 0
+        && TAKEN_DOWN.with_borrow_mut(|effects| {
+            let effects = effects.as_mut();
+            effects.map(|effects| effects.nanos += nanos).is_some()
+        })
 }
 
 /// The locked memory of all devices.
@@ -158,7 +163,10 @@ mod tests {
             );
             lock().contents.fill(block, 8, ones);
             lock().overwritten(block + 32, 5);
+            assert!(put_off(7) && put_off(8));
         });
+        assert!(!put_off(9));
+        assert_eq!(effects.nanos(), 15);
         assert_eq!(
             lock().contents.unknown(block, 64),
             0,

@@ -6,7 +6,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Instant;
 
@@ -15,6 +15,7 @@ use oomproof_profile::{
 };
 
 use crate::arena::Arena;
+use crate::clock::{self, Speeds, Timing};
 use crate::deferred::LockedMemory;
 use crate::handles::{Handles, Registry};
 use crate::kernels::Read;
@@ -44,8 +45,9 @@ pub(crate) struct Session {
     memory: Mutex<Memory>,
     interned: Mutex<Interned>,
     pub(crate) ledger: Ledger,
-    /// How fast the memory of a device is.
-    pub(crate) bytes_per_nano: u64,
+    pub(crate) speeds: Speeds,
+    /// What the clock of the device said when the last step ended.
+    step_began: AtomicU64,
     /// Devices that have a context, as the machine counts them, before `CUDA_VISIBLE_DEVICES`.
     contexts: Vec<AtomicBool>,
     visible: OnceLock<Vec<u32>>,
@@ -158,7 +160,8 @@ impl Session {
             ),
             interned: Mutex::default(),
             ledger: Ledger::default(),
-            bytes_per_nano: crate::clock::speed_of(&settings.device),
+            speeds: Speeds::of(&settings.device),
+            step_began: AtomicU64::new(0),
             contexts: (0..devices).map(|_| AtomicBool::new(false)).collect(),
             visible: OnceLock::new(),
             board,
@@ -381,8 +384,14 @@ impl Session {
         }
     }
 
-    /// A library function called `name` would have written device memory from each of `outputs` on.
+    /// A library function called `name` would have written device memory from each of `outputs` on. Its time is that of
+    /// writing those blocks.
     pub(crate) fn library_wrote(&self, name: &str, outputs: &[u64]) {
+        self.library_worked(name, outputs, Timing::default());
+    }
+
+    /// The same of a function of whose time more is known.
+    pub(crate) fn library_worked(&self, name: &str, outputs: &[u64], timing: Timing) {
         let origin = self.text(name);
         let write = || {
             let mut memory = self.memory();
@@ -391,10 +400,29 @@ impl Session {
                 written += memory.block_of(address).map_or(0, |(_, block)| block.size);
                 memory.overwritten(address, origin);
             }
-            crate::clock::library(self, written);
+            written
         };
-        crate::runtime::submit_to_all(self, write);
-        write();
+        let take_time = |written| clock::library(self, timing, written);
+        let is_captured = crate::runtime::submit_to_all(self, || take_time(write()));
+        let written = write();
+        if !is_captured {
+            take_time(written);
+        }
+    }
+
+    /// Puts what the clock of the device says into the header, and returns it.
+    pub(crate) fn note_device_time(&self) -> u64 {
+        let now = clock::latest();
+        self.header
+            .counter(counter::DEVICE_TIME)
+            .store(now, Ordering::Relaxed);
+        now
+    }
+
+    /// A step ends: by how much the clock of the device moved on in it.
+    pub(crate) fn device_time_of_step(&self) -> u64 {
+        let now = self.note_device_time();
+        now.saturating_sub(self.step_began.swap(now, Ordering::Relaxed))
     }
 
     /// A library was given scratch memory at `address`.

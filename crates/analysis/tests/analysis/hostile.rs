@@ -117,11 +117,14 @@ fn record() -> impl Strategy<Value = Record> {
             site
         }),
         out_of_memory().prop_map(Record::OutOfMemory),
-        [number(), number()].prop_map(|[peak_allocated, peak_reserved]| Record::Step {
-            nanos: 0,
-            step: 1,
-            peak_allocated,
-            peak_reserved,
+        [number(), number(), number()].prop_map(|[peak_allocated, peak_reserved, device_nanos]| {
+            Record::Step {
+                nanos: 0,
+                step: 1,
+                peak_allocated,
+                peak_reserved,
+                device_nanos,
+            }
         }),
         notes.prop_map(|json| Record::Note {
             nanos: 0,

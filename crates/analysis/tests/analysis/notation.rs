@@ -12,8 +12,8 @@ use std::collections::HashMap;
 
 use oomproof_analysis::{Circumstances, Verdict};
 use oomproof_profile::{
-    AllocatorEvent, Basis, DeviceSettings, DriverAction, OutOfMemory, Phase, Profile, Range,
-    Record, Role, Routing, RunSettings, Touch, UnknownRead, Values,
+    AllocatorEvent, ArithmeticRates, Basis, DeviceSettings, DriverAction, OutOfMemory, Phase,
+    Profile, Range, Record, Role, Routing, RunSettings, Touch, UnknownRead, Values,
 };
 use oomproof_units::Bytes;
 
@@ -84,6 +84,7 @@ fn settings() -> RunSettings {
             clock_khz: 1_980_000,
             memory_clock_khz: 2_619_000,
             memory_bus_bits: 5120,
+            arithmetic: ArithmeticRates::default(),
         },
         device_count: 1,
         reserved_by_others_bytes: 0,
@@ -191,6 +192,8 @@ impl Writer {
                     step: self.step,
                     peak_allocated: self.step_peak,
                     peak_reserved: self.reserved,
+                    device_nanos: option("device=")
+                        .map_or(0, |nanos| nanos.parse().expect("nanoseconds")),
                 });
                 self.step_peak = self.allocated;
             }

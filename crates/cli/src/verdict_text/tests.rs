@@ -92,6 +92,7 @@ pub(crate) fn sample() -> Verdict {
         .into(),
         not_reached: vec![Phase::Evaluation, Phase::Save],
         steps_measured: 3,
+        step_device_ns: None,
         growth_bytes_per_step: Bytes::ZERO,
         assumptions: vec![Assumption {
             kind: "context_estimate".into(),

@@ -357,10 +357,10 @@ unsafe fn launch(
         if !known {
             return Err(DriverError::INVALID_HANDLE);
         }
-        clock::kernel(session, stream, threads);
         let launched = submit(session, stream, || {
             // SAFETY: promised by the caller.
-            unsafe { launched(session, function as usize, arguments, [0; 3]) };
+            let cost = unsafe { launched(session, function as usize, arguments, [0; 3]) };
+            clock::kernel(session, stream, threads, cost);
             Ok(())
         });
         Ok(launched?)

@@ -7,6 +7,7 @@
 
 mod arithmetic;
 mod assumed;
+mod attention;
 mod element;
 mod given;
 mod operation;
@@ -25,6 +26,7 @@ use std::sync::{Mutex, PoisonError};
 use oomproof_profile::Values;
 use oomproof_profile::layout::counter;
 
+use crate::clock::Cost;
 use crate::contents::{Known, Pattern};
 use crate::memory::Memory;
 use crate::session::Session;
@@ -32,6 +34,7 @@ use crate::session::Session;
 pub(crate) use given::{Read, give};
 
 use assumed::Assumed;
+use attention::Attention;
 use given::Reads;
 use policy::{Ground, Policy};
 use signature::{Parameter, Signature};
@@ -58,6 +61,7 @@ struct Kernel {
     meaning: Meaning,
     /// What is assumed of its output where that is not known, and the id of the text that says so.
     policy: Option<(Policy, u32)>,
+    attention: Option<Attention>,
 }
 
 type Outputs = Vec<(usize, Parameter)>;
@@ -129,6 +133,7 @@ fn kernel(session: &Session, address: usize) -> &'static Kernel {
         n_parameters: signature.parameters().len(),
         meaning,
         policy,
+        attention: Attention::of(&signature),
     }));
     kernels.known.insert(address, kernel);
     kernels.reads.wrote(origin, assumed);
@@ -164,7 +169,8 @@ fn outputs(signature: &Signature) -> Outputs {
 }
 
 /// A kernel was launched. `arguments` points to one pointer per parameter, each to the argument's value; null when
-/// the arguments came packed and are not known. `grid` is all zeros when it is not known.
+/// the arguments came packed and are not known. `grid` is all zeros when it is not known. Returns what the kernel asks
+/// of the device, where its arguments tell.
 ///
 /// # Safety
 /// As for `cudaLaunchKernel`: `arguments` must fit the kernel's signature.
@@ -173,20 +179,23 @@ pub(crate) unsafe fn launched(
     address: usize,
     arguments: *const *const c_void,
     grid: [u32; 3],
-) {
+) -> Option<Cost> {
     session
         .header
         .counter(counter::LAUNCHES)
         .fetch_add(1, Ordering::Relaxed);
     if arguments.is_null() {
-        return;
+        return None;
     }
     let kernel = kernel(session, address);
+    // SAFETY: promised by the caller.
+    let cost = |attention: Attention| unsafe { attention.cost(arguments, grid) };
+    let cost = kernel.attention.and_then(cost);
     let mut memory = session.memory();
     let Some((policy, text)) = &kernel.policy else {
         // SAFETY: promised by the caller.
         unsafe { execute(&mut memory, kernel, arguments, grid) };
-        return;
+        return cost;
     };
     let ground = Ground::new(session, *text);
     // SAFETY: the policy was made of the signature of the launched kernel.
@@ -195,6 +204,7 @@ pub(crate) unsafe fn launched(
         execute(&mut memory, kernel, arguments, grid);
         policy.after(&mut memory, arguments, found, ground);
     }
+    cost
 }
 
 /// Carries a launch out, or makes what it writes unknown.

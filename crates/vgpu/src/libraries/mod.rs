@@ -19,9 +19,10 @@ mod nvjpeg;
 mod nvml;
 mod nvrtc;
 mod pointers;
+mod product;
 mod stream_handle;
 #[cfg(test)]
-mod testing;
+pub(crate) mod testing;
 
 pub use cublas::*;
 pub use cublaslt::*;

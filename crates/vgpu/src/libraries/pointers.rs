@@ -3,19 +3,30 @@
 //! The array is read when its content is known. When it is not, the call may have written anywhere, and then nothing
 //! is known any more: less is claimed, never something wrong.
 
+use crate::clock::{self, Timing};
 use crate::session::Session;
 
-/// A library function called `name` would have written through each of the `count` addresses in `array`.
-pub(super) fn wrote_through(session: &Session, name: &str, array: u64, count: usize) {
-    match addresses(session, array, count) {
-        Some(addresses) => session.library_wrote(name, &addresses),
-        None => session.memory().contents.forget(0, u64::MAX),
+/// An array of addresses.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Array {
+    /// Where it lies on the device.
+    pub(super) at: u64,
+    pub(super) count: usize,
+}
+
+/// A library function called `name` would have written through each of the addresses in `array`.
+pub(super) fn wrote_through(session: &Session, name: &str, array: Array, timing: Timing) {
+    if let Some(addresses) = addresses(session, array) {
+        session.library_worked(name, &addresses, timing);
+    } else {
+        session.memory().contents.forget(0, u64::MAX);
+        clock::library(session, timing, 0);
     }
 }
 
-fn addresses(session: &Session, array: u64, count: usize) -> Option<Vec<u64>> {
-    let mut bytes = vec![0; count.checked_mul(8)?];
-    let unknown = session.memory().contents.read(array, &mut bytes);
+fn addresses(session: &Session, array: Array) -> Option<Vec<u64>> {
+    let mut bytes = vec![0; array.count.checked_mul(8)?];
+    let unknown = session.memory().contents.read(array.at, &mut bytes);
     let addresses = bytes
         .chunks_exact(8)
         .map(|chunk| u64::from_ne_bytes(chunk.try_into().unwrap_or_default()));

@@ -16,6 +16,12 @@ const SETTINGS: &str = r#"{"schema":1,"device":{"name":"NVIDIA Test","total_byte
     "scratch":"/t","steps":null,"full":false,"timeout_secs":600,"real_init":false,
     "allow_writes":false,"labels":true}"#;
 
+/// The device of the tests' machine.
+pub(crate) fn device() -> oomproof_profile::DeviceSettings {
+    let settings: oomproof_profile::RunSettings = serde_json::from_str(SETTINGS).unwrap();
+    settings.device
+}
+
 /// The tests' session.
 pub(super) fn machine() -> &'static Session {
     static ONCE: Once = Once::new();

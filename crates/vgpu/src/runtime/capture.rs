@@ -240,10 +240,10 @@ pub(crate) fn submit(
     }
 }
 
-/// Work whose stream is not known is part of every capture under way.
-pub(crate) fn submit_to_all(session: &Session, work: impl FnOnce()) {
+/// Work whose stream is not known is part of every capture under way; whether there is one.
+pub(crate) fn submit_to_all(session: &Session, work: impl FnOnce()) -> bool {
     if !any() {
-        return;
+        return false;
     }
     let ((), effects) = deferred(work);
     let effects = Arc::new(effects);
@@ -255,6 +255,7 @@ pub(crate) fn submit_to_all(session: &Session, work: impl FnOnce()) {
         // A capture whose graph was destroyed has nobody to tell.
         let _ = add(session, id, stream, Work::Effects(effects.clone()));
     }
+    true
 }
 
 /// The host waits for `stream`, or asks how far it is: it would wait for ever.

@@ -241,7 +241,7 @@ fn ready_to_wait() -> Result<&'static Session, CudaError> {
 }
 
 /// The time of a copy passes on its stream.
-fn pass_time(session: &Session, stream: u64, sides: [u64; 2], len: u64) {
+pub(crate) fn pass_time(session: &Session, stream: u64, sides: [u64; 2], len: u64) {
     let memory = session.memory();
     if sides.iter().all(|side| memory.arena.contains(*side)) {
         clock::moves(session, stream, 2 * len);
@@ -265,10 +265,12 @@ pub(crate) unsafe fn copy_bytes_on(
     if !is_stream(session, stream) {
         return Err(CudaError::INVALID_HANDLE);
     }
-    pass_time(session, stream, [to, from], len);
     match capture::lane(session, stream)? {
-        // SAFETY: promised by the caller.
-        Lane::Now => unsafe { copy_bytes(session, to, from, len, direction) },
+        Lane::Now => {
+            pass_time(session, stream, [to, from], len);
+            // SAFETY: promised by the caller.
+            unsafe { copy_bytes(session, to, from, len, direction) }
+        }
         Lane::Captured(id) => capture::add(session, id, stream, Work::Copy { to, from, len }),
     }
 }
@@ -284,8 +286,10 @@ pub(crate) fn set_bytes_on(
     if !is_stream(session, stream) {
         return Err(CudaError::INVALID_HANDLE);
     }
-    clock::moves(session, stream, count.saturating_mul(element.len() as u64));
-    capture::submit(session, stream, || set_bytes(session, to, element, count))
+    capture::submit(session, stream, || {
+        clock::moves(session, stream, count.saturating_mul(element.len() as u64));
+        set_bytes(session, to, element, count)
+    })
 }
 
 #[unsafe(no_mangle)]

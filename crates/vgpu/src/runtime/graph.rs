@@ -6,7 +6,7 @@
 use std::ffi::c_void;
 use std::sync::Arc;
 
-use super::copy::{Direction, copy_bytes};
+use super::copy::{Direction, copy_bytes, pass_time};
 use super::event::record_now;
 use super::user_object::Retained;
 use crate::clock;
@@ -229,11 +229,11 @@ pub(crate) fn run(session: &Session, work: &[Arc<Work>], stream: u64) {
         match &**each {
             Work::Nothing => {}
             Work::Effects(effects) => {
-                clock::moves(session, stream, effects.len());
+                clock::again(stream, effects.nanos());
                 effects.apply(&mut session.memory());
             }
             Work::Copy { to, from, len } => {
-                clock::moves(session, stream, 2 * len);
+                pass_time(session, stream, [*to, *from], *len);
                 copy(session, *to, *from, *len);
             }
             // SAFETY: the function and argument that the program gave for this very moment.

@@ -260,15 +260,12 @@ unsafe fn launch(
             stream,
         } = configuration;
         check_launch(session, grid, block, shared_bytes, stream)?;
-        clock::kernel(
-            session,
-            stream,
-            grid.product().saturating_mul(block.product()),
-        );
         capture::submit(session, stream, || {
+            let threads = grid.product().saturating_mul(block.product());
             let grid = [grid.x, grid.y, grid.z];
             // SAFETY: promised by the caller.
-            unsafe { launched(session, function as usize, arguments, grid) };
+            let cost = unsafe { launched(session, function as usize, arguments, grid) };
+            clock::kernel(session, stream, threads, cost);
             Ok(())
         })
     })

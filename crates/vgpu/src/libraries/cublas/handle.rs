@@ -7,8 +7,8 @@ use crate::status::put;
 /// State of one handle.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Handle {
-    stream: u64,
-    math_mode: i32,
+    pub(super) stream: u64,
+    pub(super) math_mode: i32,
     /// Results of reductions go to device memory instead of the host.
     pub(super) device_results: bool,
     atomics: i32,

@@ -1,14 +1,17 @@
 //! Products of matrices, triangular solves, and their batches at a fixed stride.
 
+use crate::libraries::product::Product;
+use crate::libraries::product::data_type::{COMPLEX, DOUBLE, DOUBLE_COMPLEX, HALF, SINGLE};
+
 launches! {
     cublasCdgmm(mode: i32, m: i32, n: i32, a: u64, lda: i32, x: u64, incx: i32, c: u64, ldc: i32) writes [c];
     cublasCgeam(transa: i32, transb: i32, m: i32, n: i32, alpha: u64, a: u64, lda: i32, beta: u64, b: u64, ldb: i32, c: u64, ldc: i32) writes [c];
-    cublasCgemm3m(transa: i32, transb: i32, m: i32, n: i32, k: i32, alpha: u64, a: u64, lda: i32, b: u64, ldb: i32, beta: u64, c: u64, ldc: i32) writes [c];
-    cublasCgemm3mEx(transa: i32, transb: i32, m: i32, n: i32, k: i32, alpha: u64, a: u64, atype: i32, lda: i32, b: u64, btype: i32, ldb: i32, beta: u64, c: u64, ctype: i32, ldc: i32) writes [c];
-    cublasCgemm3mStridedBatched(transa: i32, transb: i32, m: i32, n: i32, k: i32, alpha: u64, a: u64, lda: i32, stride_a: i64, b: u64, ldb: i32, stride_b: i64, beta: u64, c: u64, ldc: i32, stride_c: i64, batch_count: i32) writes [c];
-    cublasCgemmEx(transa: i32, transb: i32, m: i32, n: i32, k: i32, alpha: u64, a: u64, atype: i32, lda: i32, b: u64, btype: i32, ldb: i32, beta: u64, c: u64, ctype: i32, ldc: i32) writes [c];
-    cublasCgemmStridedBatched(transa: i32, transb: i32, m: i32, n: i32, k: i32, alpha: u64, a: u64, lda: i32, stride_a: i64, b: u64, ldb: i32, stride_b: i64, beta: u64, c: u64, ldc: i32, stride_c: i64, batch_count: i32) writes [c];
-    cublasCgemm_v2(transa: i32, transb: i32, m: i32, n: i32, k: i32, alpha: u64, a: u64, lda: i32, b: u64, ldb: i32, beta: u64, c: u64, ldc: i32) writes [c];
+    cublasCgemm3m(transa: i32, transb: i32, m: i32, n: i32, k: i32, alpha: u64, a: u64, lda: i32, b: u64, ldb: i32, beta: u64, c: u64, ldc: i32) writes [c] product Product::of(COMPLEX, [m, n, k], 1);
+    cublasCgemm3mEx(transa: i32, transb: i32, m: i32, n: i32, k: i32, alpha: u64, a: u64, atype: i32, lda: i32, b: u64, btype: i32, ldb: i32, beta: u64, c: u64, ctype: i32, ldc: i32) writes [c] product Product { m: i64::from(m), n: i64::from(n), k: i64::from(k), batch: 1, factors: [atype, btype], result: ctype, compute_type: 0 };
+    cublasCgemm3mStridedBatched(transa: i32, transb: i32, m: i32, n: i32, k: i32, alpha: u64, a: u64, lda: i32, stride_a: i64, b: u64, ldb: i32, stride_b: i64, beta: u64, c: u64, ldc: i32, stride_c: i64, batch_count: i32) writes [c] product Product::of(COMPLEX, [m, n, k], batch_count);
+    cublasCgemmEx(transa: i32, transb: i32, m: i32, n: i32, k: i32, alpha: u64, a: u64, atype: i32, lda: i32, b: u64, btype: i32, ldb: i32, beta: u64, c: u64, ctype: i32, ldc: i32) writes [c] product Product { m: i64::from(m), n: i64::from(n), k: i64::from(k), batch: 1, factors: [atype, btype], result: ctype, compute_type: 0 };
+    cublasCgemmStridedBatched(transa: i32, transb: i32, m: i32, n: i32, k: i32, alpha: u64, a: u64, lda: i32, stride_a: i64, b: u64, ldb: i32, stride_b: i64, beta: u64, c: u64, ldc: i32, stride_c: i64, batch_count: i32) writes [c] product Product::of(COMPLEX, [m, n, k], batch_count);
+    cublasCgemm_v2(transa: i32, transb: i32, m: i32, n: i32, k: i32, alpha: u64, a: u64, lda: i32, b: u64, ldb: i32, beta: u64, c: u64, ldc: i32) writes [c] product Product::of(COMPLEX, [m, n, k], 1);
     cublasChemm_v2(side: i32, uplo: i32, m: i32, n: i32, alpha: u64, a: u64, lda: i32, b: u64, ldb: i32, beta: u64, c: u64, ldc: i32) writes [c];
     cublasCher2k_v2(uplo: i32, trans: i32, n: i32, k: i32, alpha: u64, a: u64, lda: i32, b: u64, ldb: i32, beta: u64, c: u64, ldc: i32) writes [c];
     cublasCherk3mEx(uplo: i32, trans: i32, n: i32, k: i32, alpha: u64, a: u64, atype: i32, lda: i32, beta: u64, c: u64, ctype: i32, ldc: i32) writes [c];
@@ -27,8 +30,8 @@ launches! {
     cublasCtrttp(uplo: i32, n: i32, a: u64, lda: i32, ap: u64) writes [ap];
     cublasDdgmm(mode: i32, m: i32, n: i32, a: u64, lda: i32, x: u64, incx: i32, c: u64, ldc: i32) writes [c];
     cublasDgeam(transa: i32, transb: i32, m: i32, n: i32, alpha: u64, a: u64, lda: i32, beta: u64, b: u64, ldb: i32, c: u64, ldc: i32) writes [c];
-    cublasDgemmStridedBatched(transa: i32, transb: i32, m: i32, n: i32, k: i32, alpha: u64, a: u64, lda: i32, stride_a: i64, b: u64, ldb: i32, stride_b: i64, beta: u64, c: u64, ldc: i32, stride_c: i64, batch_count: i32) writes [c];
-    cublasDgemm_v2(transa: i32, transb: i32, m: i32, n: i32, k: i32, alpha: u64, a: u64, lda: i32, b: u64, ldb: i32, beta: u64, c: u64, ldc: i32) writes [c];
+    cublasDgemmStridedBatched(transa: i32, transb: i32, m: i32, n: i32, k: i32, alpha: u64, a: u64, lda: i32, stride_a: i64, b: u64, ldb: i32, stride_b: i64, beta: u64, c: u64, ldc: i32, stride_c: i64, batch_count: i32) writes [c] product Product::of(DOUBLE, [m, n, k], batch_count);
+    cublasDgemm_v2(transa: i32, transb: i32, m: i32, n: i32, k: i32, alpha: u64, a: u64, lda: i32, b: u64, ldb: i32, beta: u64, c: u64, ldc: i32) writes [c] product Product::of(DOUBLE, [m, n, k], 1);
     cublasDsymm_v2(side: i32, uplo: i32, m: i32, n: i32, alpha: u64, a: u64, lda: i32, b: u64, ldb: i32, beta: u64, c: u64, ldc: i32) writes [c];
     cublasDsyr2k_v2(uplo: i32, trans: i32, n: i32, k: i32, alpha: u64, a: u64, lda: i32, b: u64, ldb: i32, beta: u64, c: u64, ldc: i32) writes [c];
     cublasDsyrk_v2(uplo: i32, trans: i32, n: i32, k: i32, alpha: u64, a: u64, lda: i32, beta: u64, c: u64, ldc: i32) writes [c];
@@ -37,17 +40,17 @@ launches! {
     cublasDtrmm_v2(side: i32, uplo: i32, trans: i32, diag: i32, m: i32, n: i32, alpha: u64, a: u64, lda: i32, b: u64, ldb: i32, c: u64, ldc: i32) writes [c];
     cublasDtrsm_v2(side: i32, uplo: i32, trans: i32, diag: i32, m: i32, n: i32, alpha: u64, a: u64, lda: i32, b: u64, ldb: i32) writes [b];
     cublasDtrttp(uplo: i32, n: i32, a: u64, lda: i32, ap: u64) writes [ap];
-    cublasGemmEx(transa: i32, transb: i32, m: i32, n: i32, k: i32, alpha: u64, a: u64, atype: i32, lda: i32, b: u64, btype: i32, ldb: i32, beta: u64, c: u64, ctype: i32, ldc: i32, compute_type: i32, algo: i32) writes [c];
-    cublasGemmEx_64(transa: i32, transb: i32, m: i64, n: i64, k: i64, alpha: u64, a: u64, atype: i32, lda: i64, b: u64, btype: i32, ldb: i64, beta: u64, c: u64, ctype: i32, ldc: i64, compute_type: i32, algo: i32) writes [c];
-    cublasGemmStridedBatchedEx(transa: i32, transb: i32, m: i32, n: i32, k: i32, alpha: u64, a: u64, atype: i32, lda: i32, stride_a: i64, b: u64, btype: i32, ldb: i32, stride_b: i64, beta: u64, c: u64, ctype: i32, ldc: i32, stride_c: i64, batch_count: i32, compute_type: i32, algo: i32) writes [c];
-    cublasGemmStridedBatchedEx_64(transa: i32, transb: i32, m: i64, n: i64, k: i64, alpha: u64, a: u64, atype: i32, lda: i64, stride_a: i64, b: u64, btype: i32, ldb: i64, stride_b: i64, beta: u64, c: u64, ctype: i32, ldc: i64, stride_c: i64, batch_count: i64, compute_type: i32, algo: i32) writes [c];
-    cublasHgemm(transa: i32, transb: i32, m: i32, n: i32, k: i32, alpha: u64, a: u64, lda: i32, b: u64, ldb: i32, beta: u64, c: u64, ldc: i32) writes [c];
-    cublasHgemmStridedBatched(transa: i32, transb: i32, m: i32, n: i32, k: i32, alpha: u64, a: u64, lda: i32, stride_a: i64, b: u64, ldb: i32, stride_b: i64, beta: u64, c: u64, ldc: i32, stride_c: i64, batch_count: i32) writes [c];
+    cublasGemmEx(transa: i32, transb: i32, m: i32, n: i32, k: i32, alpha: u64, a: u64, atype: i32, lda: i32, b: u64, btype: i32, ldb: i32, beta: u64, c: u64, ctype: i32, ldc: i32, compute_type: i32, algo: i32) writes [c] product Product { m: i64::from(m), n: i64::from(n), k: i64::from(k), batch: 1, factors: [atype, btype], result: ctype, compute_type };
+    cublasGemmEx_64(transa: i32, transb: i32, m: i64, n: i64, k: i64, alpha: u64, a: u64, atype: i32, lda: i64, b: u64, btype: i32, ldb: i64, beta: u64, c: u64, ctype: i32, ldc: i64, compute_type: i32, algo: i32) writes [c] product Product { m, n, k, batch: 1, factors: [atype, btype], result: ctype, compute_type };
+    cublasGemmStridedBatchedEx(transa: i32, transb: i32, m: i32, n: i32, k: i32, alpha: u64, a: u64, atype: i32, lda: i32, stride_a: i64, b: u64, btype: i32, ldb: i32, stride_b: i64, beta: u64, c: u64, ctype: i32, ldc: i32, stride_c: i64, batch_count: i32, compute_type: i32, algo: i32) writes [c] product Product { m: i64::from(m), n: i64::from(n), k: i64::from(k), batch: i64::from(batch_count), factors: [atype, btype], result: ctype, compute_type };
+    cublasGemmStridedBatchedEx_64(transa: i32, transb: i32, m: i64, n: i64, k: i64, alpha: u64, a: u64, atype: i32, lda: i64, stride_a: i64, b: u64, btype: i32, ldb: i64, stride_b: i64, beta: u64, c: u64, ctype: i32, ldc: i64, stride_c: i64, batch_count: i64, compute_type: i32, algo: i32) writes [c] product Product { m, n, k, batch: batch_count, factors: [atype, btype], result: ctype, compute_type };
+    cublasHgemm(transa: i32, transb: i32, m: i32, n: i32, k: i32, alpha: u64, a: u64, lda: i32, b: u64, ldb: i32, beta: u64, c: u64, ldc: i32) writes [c] product Product::of(HALF, [m, n, k], 1);
+    cublasHgemmStridedBatched(transa: i32, transb: i32, m: i32, n: i32, k: i32, alpha: u64, a: u64, lda: i32, stride_a: i64, b: u64, ldb: i32, stride_b: i64, beta: u64, c: u64, ldc: i32, stride_c: i64, batch_count: i32) writes [c] product Product::of(HALF, [m, n, k], batch_count);
     cublasSdgmm(mode: i32, m: i32, n: i32, a: u64, lda: i32, x: u64, incx: i32, c: u64, ldc: i32) writes [c];
     cublasSgeam(transa: i32, transb: i32, m: i32, n: i32, alpha: u64, a: u64, lda: i32, beta: u64, b: u64, ldb: i32, c: u64, ldc: i32) writes [c];
-    cublasSgemmEx(transa: i32, transb: i32, m: i32, n: i32, k: i32, alpha: u64, a: u64, atype: i32, lda: i32, b: u64, btype: i32, ldb: i32, beta: u64, c: u64, ctype: i32, ldc: i32) writes [c];
-    cublasSgemmStridedBatched(transa: i32, transb: i32, m: i32, n: i32, k: i32, alpha: u64, a: u64, lda: i32, stride_a: i64, b: u64, ldb: i32, stride_b: i64, beta: u64, c: u64, ldc: i32, stride_c: i64, batch_count: i32) writes [c];
-    cublasSgemm_v2(transa: i32, transb: i32, m: i32, n: i32, k: i32, alpha: u64, a: u64, lda: i32, b: u64, ldb: i32, beta: u64, c: u64, ldc: i32) writes [c];
+    cublasSgemmEx(transa: i32, transb: i32, m: i32, n: i32, k: i32, alpha: u64, a: u64, atype: i32, lda: i32, b: u64, btype: i32, ldb: i32, beta: u64, c: u64, ctype: i32, ldc: i32) writes [c] product Product { m: i64::from(m), n: i64::from(n), k: i64::from(k), batch: 1, factors: [atype, btype], result: ctype, compute_type: 0 };
+    cublasSgemmStridedBatched(transa: i32, transb: i32, m: i32, n: i32, k: i32, alpha: u64, a: u64, lda: i32, stride_a: i64, b: u64, ldb: i32, stride_b: i64, beta: u64, c: u64, ldc: i32, stride_c: i64, batch_count: i32) writes [c] product Product::of(SINGLE, [m, n, k], batch_count);
+    cublasSgemm_v2(transa: i32, transb: i32, m: i32, n: i32, k: i32, alpha: u64, a: u64, lda: i32, b: u64, ldb: i32, beta: u64, c: u64, ldc: i32) writes [c] product Product::of(SINGLE, [m, n, k], 1);
     cublasSsymm_v2(side: i32, uplo: i32, m: i32, n: i32, alpha: u64, a: u64, lda: i32, b: u64, ldb: i32, beta: u64, c: u64, ldc: i32) writes [c];
     cublasSsyr2k_v2(uplo: i32, trans: i32, n: i32, k: i32, alpha: u64, a: u64, lda: i32, b: u64, ldb: i32, beta: u64, c: u64, ldc: i32) writes [c];
     cublasSsyrk_v2(uplo: i32, trans: i32, n: i32, k: i32, alpha: u64, a: u64, lda: i32, beta: u64, c: u64, ldc: i32) writes [c];
@@ -59,9 +62,9 @@ launches! {
     cublasUint8gemmBias(transa: i32, transb: i32, transc: i32, m: i32, n: i32, k: i32, a: u64, a_bias: i32, lda: i32, b: u64, b_bias: i32, ldb: i32, c: u64, c_bias: i32, ldc: i32, c_mult: i32, c_shift: i32) writes [c];
     cublasZdgmm(mode: i32, m: i32, n: i32, a: u64, lda: i32, x: u64, incx: i32, c: u64, ldc: i32) writes [c];
     cublasZgeam(transa: i32, transb: i32, m: i32, n: i32, alpha: u64, a: u64, lda: i32, beta: u64, b: u64, ldb: i32, c: u64, ldc: i32) writes [c];
-    cublasZgemm3m(transa: i32, transb: i32, m: i32, n: i32, k: i32, alpha: u64, a: u64, lda: i32, b: u64, ldb: i32, beta: u64, c: u64, ldc: i32) writes [c];
-    cublasZgemmStridedBatched(transa: i32, transb: i32, m: i32, n: i32, k: i32, alpha: u64, a: u64, lda: i32, stride_a: i64, b: u64, ldb: i32, stride_b: i64, beta: u64, c: u64, ldc: i32, stride_c: i64, batch_count: i32) writes [c];
-    cublasZgemm_v2(transa: i32, transb: i32, m: i32, n: i32, k: i32, alpha: u64, a: u64, lda: i32, b: u64, ldb: i32, beta: u64, c: u64, ldc: i32) writes [c];
+    cublasZgemm3m(transa: i32, transb: i32, m: i32, n: i32, k: i32, alpha: u64, a: u64, lda: i32, b: u64, ldb: i32, beta: u64, c: u64, ldc: i32) writes [c] product Product::of(DOUBLE_COMPLEX, [m, n, k], 1);
+    cublasZgemmStridedBatched(transa: i32, transb: i32, m: i32, n: i32, k: i32, alpha: u64, a: u64, lda: i32, stride_a: i64, b: u64, ldb: i32, stride_b: i64, beta: u64, c: u64, ldc: i32, stride_c: i64, batch_count: i32) writes [c] product Product::of(DOUBLE_COMPLEX, [m, n, k], batch_count);
+    cublasZgemm_v2(transa: i32, transb: i32, m: i32, n: i32, k: i32, alpha: u64, a: u64, lda: i32, b: u64, ldb: i32, beta: u64, c: u64, ldc: i32) writes [c] product Product::of(DOUBLE_COMPLEX, [m, n, k], 1);
     cublasZhemm_v2(side: i32, uplo: i32, m: i32, n: i32, alpha: u64, a: u64, lda: i32, b: u64, ldb: i32, beta: u64, c: u64, ldc: i32) writes [c];
     cublasZher2k_v2(uplo: i32, trans: i32, n: i32, k: i32, alpha: u64, a: u64, lda: i32, b: u64, ldb: i32, beta: u64, c: u64, ldc: i32) writes [c];
     cublasZherk_v2(uplo: i32, trans: i32, n: i32, k: i32, alpha: u64, a: u64, lda: i32, beta: u64, c: u64, ldc: i32) writes [c];

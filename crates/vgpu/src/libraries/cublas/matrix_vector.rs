@@ -1,9 +1,12 @@
 //! Products of a matrix and a vector, and updates of a matrix by vectors.
 
+use crate::libraries::product::Product;
+use crate::libraries::product::data_type::{COMPLEX, DOUBLE, DOUBLE_COMPLEX, SINGLE};
+
 launches! {
     cublasCgbmv_v2(trans: i32, m: i32, n: i32, kl: i32, ku: i32, alpha: u64, a: u64, lda: i32, x: u64, incx: i32, beta: u64, y: u64, incy: i32) writes [y];
     cublasCgemvStridedBatched(trans: i32, m: i32, n: i32, alpha: u64, a: u64, lda: i32, stride_a: i64, x: u64, incx: i32, stridex: i64, beta: u64, y: u64, incy: i32, stridey: i64, batch_count: i32) writes [y];
-    cublasCgemv_v2(trans: i32, m: i32, n: i32, alpha: u64, a: u64, lda: i32, x: u64, incx: i32, beta: u64, y: u64, incy: i32) writes [y];
+    cublasCgemv_v2(trans: i32, m: i32, n: i32, alpha: u64, a: u64, lda: i32, x: u64, incx: i32, beta: u64, y: u64, incy: i32) writes [y] product Product::of(COMPLEX, [m, 1, n], 1);
     cublasCgerc_v2(m: i32, n: i32, alpha: u64, x: u64, incx: i32, y: u64, incy: i32, a: u64, lda: i32) writes [a];
     cublasCgeru_v2(m: i32, n: i32, alpha: u64, x: u64, incx: i32, y: u64, incy: i32, a: u64, lda: i32) writes [a];
     cublasChbmv_v2(uplo: i32, n: i32, k: i32, alpha: u64, a: u64, lda: i32, x: u64, incx: i32, beta: u64, y: u64, incy: i32) writes [y];
@@ -24,7 +27,7 @@ launches! {
     cublasCtrsv_v2(uplo: i32, trans: i32, diag: i32, n: i32, a: u64, lda: i32, x: u64, incx: i32) writes [x];
     cublasDgbmv_v2(trans: i32, m: i32, n: i32, kl: i32, ku: i32, alpha: u64, a: u64, lda: i32, x: u64, incx: i32, beta: u64, y: u64, incy: i32) writes [y];
     cublasDgemvStridedBatched(trans: i32, m: i32, n: i32, alpha: u64, a: u64, lda: i32, stride_a: i64, x: u64, incx: i32, stridex: i64, beta: u64, y: u64, incy: i32, stridey: i64, batch_count: i32) writes [y];
-    cublasDgemv_v2(trans: i32, m: i32, n: i32, alpha: u64, a: u64, lda: i32, x: u64, incx: i32, beta: u64, y: u64, incy: i32) writes [y];
+    cublasDgemv_v2(trans: i32, m: i32, n: i32, alpha: u64, a: u64, lda: i32, x: u64, incx: i32, beta: u64, y: u64, incy: i32) writes [y] product Product::of(DOUBLE, [m, 1, n], 1);
     cublasDger_v2(m: i32, n: i32, alpha: u64, x: u64, incx: i32, y: u64, incy: i32, a: u64, lda: i32) writes [a];
     cublasDsbmv_v2(uplo: i32, n: i32, k: i32, alpha: u64, a: u64, lda: i32, x: u64, incx: i32, beta: u64, y: u64, incy: i32) writes [y];
     cublasDspmv_v2(uplo: i32, n: i32, alpha: u64, ap: u64, x: u64, incx: i32, beta: u64, y: u64, incy: i32) writes [y];
@@ -43,7 +46,7 @@ launches! {
     cublasHSSgemvStridedBatched(trans: i32, m: i32, n: i32, alpha: u64, a: u64, lda: i32, stride_a: i64, x: u64, incx: i32, stridex: i64, beta: u64, y: u64, incy: i32, stridey: i64, batch_count: i32) writes [y];
     cublasSgbmv_v2(trans: i32, m: i32, n: i32, kl: i32, ku: i32, alpha: u64, a: u64, lda: i32, x: u64, incx: i32, beta: u64, y: u64, incy: i32) writes [y];
     cublasSgemvStridedBatched(trans: i32, m: i32, n: i32, alpha: u64, a: u64, lda: i32, stride_a: i64, x: u64, incx: i32, stridex: i64, beta: u64, y: u64, incy: i32, stridey: i64, batch_count: i32) writes [y];
-    cublasSgemv_v2(trans: i32, m: i32, n: i32, alpha: u64, a: u64, lda: i32, x: u64, incx: i32, beta: u64, y: u64, incy: i32) writes [y];
+    cublasSgemv_v2(trans: i32, m: i32, n: i32, alpha: u64, a: u64, lda: i32, x: u64, incx: i32, beta: u64, y: u64, incy: i32) writes [y] product Product::of(SINGLE, [m, 1, n], 1);
     cublasSger_v2(m: i32, n: i32, alpha: u64, x: u64, incx: i32, y: u64, incy: i32, a: u64, lda: i32) writes [a];
     cublasSsbmv_v2(uplo: i32, n: i32, k: i32, alpha: u64, a: u64, lda: i32, x: u64, incx: i32, beta: u64, y: u64, incy: i32) writes [y];
     cublasSspmv_v2(uplo: i32, n: i32, alpha: u64, ap: u64, x: u64, incx: i32, beta: u64, y: u64, incy: i32) writes [y];
@@ -62,7 +65,7 @@ launches! {
     cublasTSTgemvStridedBatched(trans: i32, m: i32, n: i32, alpha: u64, a: u64, lda: i32, stride_a: i64, x: u64, incx: i32, stridex: i64, beta: u64, y: u64, incy: i32, stridey: i64, batch_count: i32) writes [y];
     cublasZgbmv_v2(trans: i32, m: i32, n: i32, kl: i32, ku: i32, alpha: u64, a: u64, lda: i32, x: u64, incx: i32, beta: u64, y: u64, incy: i32) writes [y];
     cublasZgemvStridedBatched(trans: i32, m: i32, n: i32, alpha: u64, a: u64, lda: i32, stride_a: i64, x: u64, incx: i32, stridex: i64, beta: u64, y: u64, incy: i32, stridey: i64, batch_count: i32) writes [y];
-    cublasZgemv_v2(trans: i32, m: i32, n: i32, alpha: u64, a: u64, lda: i32, x: u64, incx: i32, beta: u64, y: u64, incy: i32) writes [y];
+    cublasZgemv_v2(trans: i32, m: i32, n: i32, alpha: u64, a: u64, lda: i32, x: u64, incx: i32, beta: u64, y: u64, incy: i32) writes [y] product Product::of(DOUBLE_COMPLEX, [m, 1, n], 1);
     cublasZgerc_v2(m: i32, n: i32, alpha: u64, x: u64, incx: i32, y: u64, incy: i32, a: u64, lda: i32) writes [a];
     cublasZgeru_v2(m: i32, n: i32, alpha: u64, x: u64, incx: i32, y: u64, incy: i32, a: u64, lda: i32) writes [a];
     cublasZhbmv_v2(uplo: i32, n: i32, k: i32, alpha: u64, a: u64, lda: i32, x: u64, incx: i32, beta: u64, y: u64, incy: i32) writes [y];

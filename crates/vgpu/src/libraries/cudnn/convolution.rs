@@ -7,6 +7,7 @@ use super::handle::session_of;
 use super::object::{change, integers, look, put_integers};
 use super::tensor::operand;
 use super::workspace::{Convolution as Sizes, Engine, Result as Wanted, convolution_scratch};
+use crate::clock::{Cost, Format};
 use crate::libraries::estimate::{Scratch, foresee};
 use crate::status::put;
 
@@ -209,6 +210,26 @@ fn scratch(layouts: [u64; 3], result: Wanted) -> Scratch {
     convolution_scratch(&sizes, Engine::Recommended)
 }
 
+/// What a convolution asks of the device, by the layouts of image, filter and output.
+fn cost(layouts: [u64; 3], convolution: u64) -> Cost {
+    /// `CUDNN_FMA_MATH`.
+    const NO_TENSOR_CORES: i32 = 3;
+    let [image, filter, output] = layouts.map(operand);
+    let math = look(convolution, |kept: &mut Convolution| kept.math);
+    let singles = if math == Ok(NO_TENSOR_CORES) {
+        Format::Single
+    } else {
+        Format::Rounded
+    };
+    let sizes = Sizes {
+        image,
+        filter,
+        output,
+        result: Wanted::Output,
+    };
+    sizes.cost(singles)
+}
+
 /// # Safety
 /// `returned` must be null or valid for writing, `results` null or valid for writing `requested` results.
 unsafe fn offer(
@@ -306,11 +327,11 @@ workspace_sizes! {
 
 operations! {
     cudnnConvolutionForward(alpha: u64, x_layout: u64, x: u64, w_layout: u64, w: u64, convolution: u64, algorithm: i32, workspace: u64, workspace_bytes: usize, beta: u64, y_layout: u64, y: u64)
-        writes [y] scratch [workspace];
+        writes [y] scratch [workspace] cost cost([x_layout, w_layout, y_layout], convolution);
     cudnnConvolutionBackwardData(alpha: u64, w_layout: u64, w: u64, dy_layout: u64, dy: u64, convolution: u64, algorithm: i32, workspace: u64, workspace_bytes: usize, beta: u64, dx_layout: u64, dx: u64)
-        writes [dx] scratch [workspace];
+        writes [dx] scratch [workspace] cost cost([dx_layout, w_layout, dy_layout], convolution);
     cudnnConvolutionBackwardFilter(alpha: u64, x_layout: u64, x: u64, dy_layout: u64, dy: u64, convolution: u64, algorithm: i32, workspace: u64, workspace_bytes: usize, beta: u64, dw_layout: u64, dw: u64)
-        writes [dw] scratch [workspace];
+        writes [dw] scratch [workspace] cost cost([x_layout, dw_layout, dy_layout], convolution);
     cudnnConvolutionBiasActivationForward(alpha1: u64, x_layout: u64, x: u64, w_layout: u64, w: u64, convolution: u64, algorithm: i32, workspace: u64, workspace_bytes: usize, alpha2: u64, z_layout: u64, z: u64, bias_layout: u64, bias: u64, activation: u64, y_layout: u64, y: u64)
-        writes [y] scratch [workspace];
+        writes [y] scratch [workspace] cost cost([x_layout, w_layout, y_layout], convolution);
 }

@@ -5,8 +5,10 @@ use std::sync::Arc;
 
 use super::CudnnStatus;
 use super::backend::{Node, node};
+use super::cost::cost;
 use super::engines::{kind, operations, scratch};
-use super::handle::session_of;
+use super::handle::timing_of;
+use crate::clock::Timing;
 use crate::libraries::estimate::in_use;
 
 /// Attributes of operations that are the tensors they write.
@@ -91,8 +93,8 @@ fn written(operations: &[Arc<Node>]) -> Option<HashSet<u64>> {
 /// Executes a plan on the memory that a variant pack names.
 #[unsafe(no_mangle)]
 pub extern "C" fn cudnnBackendExecute(handle: u64, plan: u64, pack: u64) -> CudnnStatus {
-    let session = match session_of(handle) {
-        Ok(session) => session,
+    let (session, timing) = match timing_of(handle, None) {
+        Ok(found) => found,
         Err(error) => return error,
     };
     let (plan, pack) = match (node(plan), node(pack)) {
@@ -117,6 +119,10 @@ pub extern "C" fn cudnnBackendExecute(handle: u64, plan: u64, pack: u64) -> Cudn
         .filter(|(id, _)| ids.as_ref().is_none_or(|ids| ids.contains(id)))
         .map(|(_, address)| address)
         .collect();
-    session.library_wrote("cudnnBackendExecute", &outputs);
+    let timing = Timing {
+        cost: Some(cost(operations(&plan))),
+        ..timing
+    };
+    session.library_worked("cudnnBackendExecute", &outputs, timing);
     CudnnStatus::SUCCESS
 }

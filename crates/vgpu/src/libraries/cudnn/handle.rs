@@ -1,6 +1,7 @@
 //! A cuDNN handle and the version of the library.
 
 use super::CudnnStatus;
+use crate::clock::{Cost, Timing};
 use crate::session::{Session, session};
 use crate::status::put;
 
@@ -17,6 +18,17 @@ pub(super) fn session_of(handle: u64) -> Result<&'static Session, CudnnStatus> {
     } else {
         Err(CudnnStatus::BAD_PARAM)
     }
+}
+
+/// The session of a handle, and what is known of the time of work of this cost on it.
+pub(super) fn timing_of(
+    handle: u64,
+    cost: Option<Cost>,
+) -> Result<(&'static Session, Timing), CudnnStatus> {
+    let session = session().ok_or(CudnnStatus::NOT_INITIALIZED)?;
+    let stream = super::object::look::<Handle, _>(handle, |handle| handle.stream);
+    let stream = Some(stream.map_err(|_| CudnnStatus::BAD_PARAM)?);
+    Ok((session, Timing { stream, cost }))
 }
 
 /// Makes a handle.

@@ -12,6 +12,7 @@ mod operation;
 mod backend;
 mod batch_norm;
 mod convolution;
+mod cost;
 mod ctc_loss;
 mod dropout;
 mod engines;

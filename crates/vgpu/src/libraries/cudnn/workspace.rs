@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use super::backend::Node;
 use super::tensor::element_bytes;
+use crate::clock::{Cost, Format};
 use crate::libraries::estimate::{Scratch, assume};
 use crate::session::session;
 
@@ -21,13 +22,24 @@ mod tensor {
     pub(super) const STRIDES: i32 = 903;
 }
 
+/// How numbers of a `cudnnDataType_t` are multiplied.
+pub(super) fn format(data_type: i32, singles: Format) -> Format {
+    match data_type {
+        1 => Format::Double,
+        2 => Format::Half,
+        9 => Format::Brain,
+        3 | 5 | 6 | 7 | 8 | 12 | 13 => Format::Eighth,
+        _ => singles,
+    }
+}
+
 /// One of the three tensors of a convolution.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Operand {
-    elements: u64,
+    pub(super) elements: u64,
     /// Bytes of an element.
     element: u64,
-    data_type: i32,
+    pub(super) data_type: i32,
     channels_last: bool,
     /// The second dimension: channels of an image, or of one group's filter.
     channels: u64,
@@ -54,7 +66,7 @@ impl Operand {
         }
     }
 
-    fn of(node: &Node) -> Self {
+    pub(super) fn of(node: &Node) -> Self {
         let numbers = |attribute| -> Vec<i64> {
             let numbers = node.numbers(attribute);
             numbers.into_iter().map(u64::cast_signed).collect()
@@ -112,7 +124,7 @@ impl Engine {
 
 impl Convolution {
     /// The convolution that an operation of a graph is.
-    fn of(operation: &Node) -> Option<Self> {
+    pub(super) fn of(operation: &Node) -> Option<Self> {
         // Attributes of filter, image and output in each direction.
         let (attributes, result) = match operation.kind {
             10 => ([703, 704, 705], Result::Output),
@@ -130,6 +142,25 @@ impl Convolution {
             output: operand(attributes[2])?,
             result,
         })
+    }
+
+    /// What it asks of the device in any of its directions: each number of the output takes part in a multiply-add for
+    /// each number of one filter. 32-bit numbers are multiplied as `singles` says.
+    pub(super) fn cost(&self, singles: Format) -> Cost {
+        let one_filter = self.filter.channels.saturating_mul(self.filter.plane);
+        Cost {
+            bytes: self
+                .image
+                .bytes()
+                .saturating_add(self.filter.bytes())
+                .saturating_add(self.output.bytes()),
+            operations: self
+                .output
+                .elements
+                .saturating_mul(one_filter)
+                .saturating_mul(2),
+            format: format(self.image.data_type, singles),
+        }
     }
 
     /// Whether tensor cores of a device can compute with this type.

@@ -2,7 +2,8 @@
 
 use super::CusolverStatus;
 use super::handle::session_of;
-use crate::libraries::pointers;
+use crate::clock::Timing;
+use crate::libraries::pointers::{self, Array};
 use crate::status::put;
 
 /// What a call writes.
@@ -42,8 +43,12 @@ unsafe fn factorize(handle: u64, name: &str, outputs: &Outputs) -> CusolverStatu
         session.workspace(scratch);
     }
     session.library_wrote(name, outputs.direct);
-    for &array in outputs.arrays {
-        pointers::wrote_through(session, name, array, outputs.array_len as usize);
+    for &at in outputs.arrays {
+        let array = Array {
+            at,
+            count: outputs.array_len as usize,
+        };
+        pointers::wrote_through(session, name, array, Timing::default());
     }
     if outputs.info != 0 {
         let mut memory = session.memory();

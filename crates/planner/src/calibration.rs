@@ -1,5 +1,5 @@
-//! How wrong the model is, learned from what was measured: a linear correction in the model's own parts, each of which
-//! is believed to be off by so much before anything is known.
+//! How wrong the model is, learned from what was measured: a correction that is linear in the model's own parts, each
+//! of which is believed to be off by so much before anything is known.
 //!
 //! Few runs must teach much, so that every run speaks about every part it has: recomputation that took longer than
 //! predicted in one plan does so in the next. What no run has spoken about stays uncertain, and says so.
@@ -28,126 +28,144 @@ impl Guess {
     }
 }
 
-/// The correction of one figure.
+/// The correction of one figure: a Gaussian process whose kernel is linear in the parts, with something local beside
+/// it, so that what no part explains holds at least for plans that are alike.
 #[derive(Clone, Debug)]
 pub(crate) struct Calibration<const N: usize> {
-    /// By how much each part may be off, as a part of itself.
+    /// By how much each part may be off, as a part of itself, squared.
     doubt: [f64; N],
-    /// What no part explains.
-    least_noise: f64,
-    seen: Vec<(Parts<N>, f64)>,
-    mean: [f64; N],
-    covariance: [[f64; N]; N],
+    /// What neither explains: rounding.
     noise: f64,
+    seen: Vec<(Parts<N>, f64)>,
+    /// How much the local part explains.
+    local: f64,
+    /// The lower triangle of the factor of the kernel's matrix over what was seen, row by row.
+    factor: Vec<f64>,
+    /// The kernel's inverse times what was seen.
+    weights: Vec<f64>,
 }
 
+/// How much of the base run's figure two plans may differ in a part and still be alike.
+const ALIKE: f64 = 0.15;
+const FAR: f64 = 20.0;
+/// The sizes of the local part that are tried, over the noise.
+const LOCAL_SIZES: [f64; 6] = [LEAST_LOCAL, 2.0, 4.0, 8.0, 16.0, 32.0];
+/// However well the parts explain what was seen, they may not explain what was not.
+const LEAST_LOCAL: f64 = 1.5;
+
 impl<const N: usize> Calibration<N> {
-    pub(crate) fn new(doubt: [f64; N], least_noise: f64) -> Self {
-        let mut new = Self {
-            doubt,
-            least_noise,
+    pub(crate) fn new(doubt: [f64; N], noise: f64) -> Self {
+        Self {
+            doubt: doubt.map(|doubt| doubt * doubt),
+            noise,
             seen: Vec::new(),
-            mean: [0.0; N],
-            covariance: [[0.0; N]; N],
-            noise: least_noise,
-        };
-        new.solve();
-        new
+            local: LEAST_LOCAL * noise,
+            factor: Vec::new(),
+            weights: Vec::new(),
+        }
     }
 
     /// Takes what was measured where the model said something: their difference, as a part of the base run's figure.
     pub(crate) fn learn(&mut self, parts: Parts<N>, difference: f64) {
         self.seen.push((parts, difference));
-        self.noise = self.least_noise;
-        self.solve();
-        // What the parts cannot explain is noise, and widens every guess.
-        let left: f64 = self
-            .seen
-            .iter()
-            .map(|(parts, difference)| (difference - self.correction(parts)).powi(2))
-            .sum();
-        let unexplained = (left / self.seen.len() as f64).sqrt();
-        if unexplained > self.least_noise {
-            self.noise = unexplained;
-            self.solve();
+        let mut best = f64::NEG_INFINITY;
+        for size in LOCAL_SIZES {
+            let local = size * self.noise;
+            let (factor, weights, likelihood) = self.fitted(local);
+            // A larger one has to be a good deal likelier: with few runs anything can be explained.
+            if likelihood > best + 0.5 {
+                best = likelihood;
+                self.local = local;
+                self.factor = factor;
+                self.weights = weights;
+            }
         }
-    }
-
-    fn correction(&self, parts: &Parts<N>) -> f64 {
-        let terms = parts.iter().zip(&self.mean);
-        terms.map(|(part, mean)| f64::from(*part) * mean).sum()
     }
 
     /// The model's figure, corrected.
     pub(crate) fn guess(&self, parts: &Parts<N>, figure: f64) -> Guess {
-        let mut variance = self.noise * self.noise;
-        for (row, part) in self.covariance.iter().zip(parts) {
-            if *part == 0.0 {
-                continue;
-            }
-            let terms = row.iter().zip(parts);
-            let along: f64 = terms.map(|(entry, other)| entry * f64::from(*other)).sum();
-            variance += along * f64::from(*part);
-        }
+        let along: Vec<f64> = self
+            .seen
+            .iter()
+            .map(|(seen, _)| self.kernel(parts, seen, self.local))
+            .collect();
+        let correction: f64 = along.iter().zip(&self.weights).map(|(a, b)| a * b).sum();
+        let solved = forward(&self.factor, along);
+        let known: f64 = solved.iter().map(|it| it * it).sum();
+        let own = self.kernel(parts, parts, self.local);
+        let noise = self.noise * self.noise;
         Guess {
-            mean: figure + self.correction(parts),
-            deviation: variance.max(self.least_noise * self.least_noise).sqrt(),
+            mean: figure + correction,
+            deviation: ((own - known).max(0.0) + noise).sqrt(),
         }
     }
 
-    /// Bayesian linear regression: the inverse of the precision, and the mean that follows from it.
-    fn solve(&mut self) {
-        let mut precision = [[0.0; N]; N];
-        let mut pull = [0.0; N];
-        let weight = 1.0 / (self.noise * self.noise);
-        for (at, row) in precision.iter_mut().enumerate() {
-            row[at] = 1.0 / (self.doubt[at] * self.doubt[at]);
+    fn kernel(&self, one: &Parts<N>, other: &Parts<N>, local: f64) -> f64 {
+        let mut linear = 0.0;
+        let mut apart = 0.0;
+        for at in 0..N {
+            let (one, other) = (f64::from(one[at]), f64::from(other[at]));
+            linear += self.doubt[at] * one * other;
+            apart += (one - other) * (one - other);
         }
-        for (parts, difference) in &self.seen {
-            for (at, row) in precision.iter_mut().enumerate() {
-                let part = f64::from(parts[at]) * weight;
-                pull[at] += part * difference;
-                for (entry, other) in row.iter_mut().zip(parts) {
-                    *entry += part * f64::from(*other);
+        let apart = 0.5 * apart / (ALIKE * ALIKE);
+        // What is this far apart has nothing in common, and an exponential costs as much as all the rest.
+        if apart > FAR {
+            return linear;
+        }
+        linear + local * local * (-apart).exp()
+    }
+
+    /// The factor, the weights and the logarithm of how likely all that was seen is with a local part of this size.
+    fn fitted(&self, local: f64) -> (Vec<f64>, Vec<f64>, f64) {
+        let count = self.seen.len();
+        let mut factor = vec![0.0; count * (count + 1) / 2];
+        let start = |row: usize| row * (row + 1) / 2;
+        for row in 0..count {
+            for column in 0..=row {
+                let mut entry = self.kernel(&self.seen[row].0, &self.seen[column].0, local);
+                if row == column {
+                    entry += self.noise * self.noise;
                 }
+                for before in 0..column {
+                    entry -= factor[start(row) + before] * factor[start(column) + before];
+                }
+                factor[start(row) + column] = if row == column {
+                    entry.max(f64::MIN_POSITIVE).sqrt()
+                } else {
+                    entry / factor[start(column) + column]
+                };
             }
         }
-        self.covariance = inverse(precision);
-        for (mean, row) in self.mean.iter_mut().zip(&self.covariance) {
-            *mean = row
-                .iter()
-                .zip(&pull)
-                .map(|(entry, pull)| entry * pull)
-                .sum();
+        let differences = self
+            .seen
+            .iter()
+            .map(|(_, difference)| *difference)
+            .collect();
+        let mut weights = forward(&factor, differences);
+        let fit: f64 = weights.iter().map(|it| it * it).sum();
+        let size: f64 = (0..count).map(|row| factor[start(row) + row].ln()).sum();
+        for row in (0..count).rev() {
+            for below in row + 1..count {
+                weights[row] -= factor[start(below) + row] * weights[below];
+            }
+            weights[row] /= factor[start(row) + row];
         }
+        (factor, weights, -0.5 * fit - size)
     }
 }
 
-/// The inverse of a symmetric matrix whose eigenvalues are positive, so that no pivoting is needed.
-fn inverse<const N: usize>(mut matrix: [[f64; N]; N]) -> [[f64; N]; N] {
-    let mut result = [[0.0; N]; N];
-    for (at, row) in result.iter_mut().enumerate() {
-        row[at] = 1.0;
+/// Solves `factor * x = right` for a lower triangle, row by row.
+fn forward(factor: &[f64], mut right: Vec<f64>) -> Vec<f64> {
+    let mut start = 0;
+    for row in 0..right.len() {
+        let (before, rest) = right.split_at_mut(row);
+        let entries = &factor[start..=start + row];
+        let known: f64 = entries.iter().zip(before.iter()).map(|(a, b)| a * b).sum();
+        rest[0] = (rest[0] - known) / entries[row];
+        start += row + 1;
     }
-    for at in 0..N {
-        let pivot = matrix[at][at];
-        for column in 0..N {
-            matrix[at][column] /= pivot;
-            result[at][column] /= pivot;
-        }
-        let (row, inverse_row) = (matrix[at], result[at]);
-        for other in 0..N {
-            let factor = matrix[other][at];
-            if other == at || factor == 0.0 {
-                continue;
-            }
-            for column in 0..N {
-                matrix[other][column] -= factor * row[column];
-                result[other][column] -= factor * inverse_row[column];
-            }
-        }
-    }
-    result
+    right
 }
 
 /// The part of a normal distribution below `score`, to 1e-7 (Abramowitz and Stegun 26.2.17).
@@ -193,11 +211,16 @@ mod tests {
     }
 
     #[test]
-    fn contradictions_widen_guesses() {
-        let mut calibration = Calibration::new([0.5], 0.001);
-        calibration.learn([1.0], 0.1);
-        calibration.learn([1.0], -0.1);
-        assert!(calibration.guess(&[1.0], 1.0).deviation > 0.09);
+    fn what_no_part_explains_widens_guesses() {
+        let width = |differences: [f64; 3]| {
+            let mut calibration = Calibration::new([0.5], 0.001);
+            for (part, difference) in [1.0, 1.2, 1.4].into_iter().zip(differences) {
+                calibration.learn([part], difference);
+            }
+            calibration.guess(&[1.7], 1.0).deviation
+        };
+        assert!(width([0.1, 0.12, 0.14]) < 0.01);
+        assert!(width([0.1, -0.1, 0.1]) > 0.02);
     }
 
     #[test]

@@ -10,7 +10,8 @@ use crate::workload::{BlockModel, Mode, TimePart, Workload};
 /// Parts of the memory's figure.
 pub(crate) const MEMORY_PARTS: usize = 18;
 /// Parts of the time's figure.
-pub(crate) const TIME_PARTS: usize = TimePart::COUNT + 1;
+/// Parts of the time's figure: what each adds by the model, and that it adds something at all.
+pub(crate) const TIME_PARTS: usize = 2 * TimePart::COUNT;
 
 /// By how much each part may be off before anything was measured: guesses that one run after another replaces.
 const MEMORY_DOUBT: [f64; MEMORY_PARTS] = [
@@ -43,11 +44,12 @@ const TIME_DOUBT: [f64; TIME_PARTS] = [
     1.0,   // over the bus
     0.8,   // fused optimizer
     0.8,   // optimizer in a loop
-    1.5,   // the loss
+    1.0,   // the loss
     1.0,   // attention
     0.8,   // a shorter format
     1.0,   // other
-    0.002, // the whole
+    0.005, // pieces at all, and so on
+    0.003, 0.005, 0.005, 0.01, 0.01, 0.02, 0.02, 0.02, 0.02,
 ];
 const TIME_NOISE: f64 = 0.0015;
 
@@ -162,19 +164,20 @@ pub(crate) fn estimate(
     for (block, way) in workload.blocks.iter().zip(&choice.ways) {
         let mode = modes[usize::from(*way)];
         if let Some(part) = BlockModel::time_part(mode) {
-            added[part as usize] += block.extra_ns(mode);
+            let extra = block.extra_ns(mode);
+            added[part as usize] += extra;
+            // A pass that is done again is done again for each piece.
+            if mode != Mode::Offload {
+                added[TimePart::Pieces as usize] += workload.of_pieces_ns(extra);
+            }
         }
     }
     let ns = workload.step_ns + added.iter().sum::<f64>();
     let mut time_parts = [0.0; TIME_PARTS];
-    for (part, ns) in time_parts.iter_mut().zip(added) {
-        *part = (ns / scale.ns) as f32;
+    for (part_idx, ns) in added.into_iter().enumerate() {
+        time_parts[part_idx] = (ns / scale.ns) as f32;
+        time_parts[TimePart::COUNT + part_idx] = if ns == 0.0 { 0.0 } else { 1.0 };
     }
-    time_parts[TIME_PARTS - 1] = if added.iter().all(|ns| *ns == 0.0) {
-        0.0
-    } else {
-        1.0
-    };
     Estimate {
         memory: memory / scale.bytes,
         memory_parts: parts.map(|bytes| (bytes / scale.bytes) as f32),

@@ -35,6 +35,8 @@ struct State {
     kept: f64,
     peak: f64,
     ns: f64,
+    /// What is kept, added up over all blocks: among equals the one that keeps less for shorter.
+    area: f64,
     /// Which state of the stage before, and which way.
     from: u32,
     way: u8,
@@ -46,6 +48,7 @@ pub(crate) fn choices(stages: &[Vec<Way>]) -> Vec<Choice> {
         kept: 0.0,
         peak: 0.0,
         ns: 0.0,
+        area: 0.0,
         from: 0,
         way: 0,
     }]];
@@ -58,6 +61,7 @@ pub(crate) fn choices(stages: &[Vec<Way>]) -> Vec<Choice> {
                     kept: state.kept + way.kept,
                     peak: state.peak.max(state.kept + way.alone),
                     ns: state.ns + way.ns,
+                    area: state.area + state.kept + way.kept,
                     from: from as u32,
                     way: way_idx as u8,
                 });
@@ -75,6 +79,7 @@ fn unbeaten(mut states: Vec<State>) -> Vec<State> {
         a.ns.total_cmp(&b.ns)
             .then(a.kept.total_cmp(&b.kept))
             .then(a.peak.total_cmp(&b.peak))
+            .then(a.area.total_cmp(&b.area))
     });
     // Of what is cheaper, the stairs of least `peak` over `kept`: ascending in one, descending in the other.
     let mut stairs: Vec<(f64, f64)> = Vec::new();

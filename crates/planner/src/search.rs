@@ -5,6 +5,7 @@
 //! Predictions choose where to look and decide nothing. A plan is cheapest when it was run, fits, and no plan that was
 //! not run is believed to be cheaper and to fit, by more than the model is known to be wrong.
 
+use std::cell::Cell;
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
@@ -28,9 +29,11 @@ const LIKELY_FIRST: f64 = 0.7;
 /// While another plan is on trial and none fits, one is tried that almost certainly does.
 const LIKELY_BESIDE: f64 = 0.95;
 /// With a plan in hand, one that is cheaper may be this unlikely.
-const LIKELY_LATER: f64 = 0.2;
+const LIKELY_LATER: f64 = 0.05;
+/// And so much likelier it has to be for each that was tried in vain.
+const LIKELIER: f64 = 0.03;
 /// The search ends when no plan is expected to save more than this part of a step.
-const LEAST_GAIN: f64 = 0.001;
+const LEAST_GAIN: f64 = 0.0015;
 /// Nothing fits when no plan is more likely to than this.
 const UNLIKELY: f64 = 0.02;
 /// Of two plans of the same time, the one with fewer levers: each counts as this part of a step.
@@ -97,6 +100,13 @@ enum State {
     Banned,
 }
 
+#[derive(Clone, Copy, Debug)]
+enum Chosen {
+    NotYet,
+    Next(usize),
+    Nothing,
+}
+
 /// The search for the cheapest plan that fits.
 #[derive(Clone, Debug)]
 pub struct Search {
@@ -112,6 +122,10 @@ pub struct Search {
     running: Vec<usize>,
     refusals: BTreeMap<LeverName, usize>,
     n_trials: usize,
+    /// Plans that did not fit since the best plan became better.
+    n_in_vain: usize,
+    /// What to run next, while nothing new is known.
+    choice: Cell<Chosen>,
 }
 
 impl Iterator for Search {
@@ -120,7 +134,8 @@ impl Iterator for Search {
     /// The next plan to run. `None` when there is nothing to run now: the search is over, or waits for what is running,
     /// and may go on after it is told.
     fn next(&mut self) -> Option<Candidate> {
-        let at = self.choose()?;
+        let at = self.choice()?;
+        self.choice.set(Chosen::NotYet);
         self.states[at] = State::Running;
         self.running.push(at);
         self.n_trials += 1;
@@ -155,6 +170,8 @@ impl Search {
             running: Vec::new(),
             refusals: BTreeMap::new(),
             n_trials: 0,
+            n_in_vain: 0,
+            choice: Cell::new(Chosen::NotYet),
             facts,
             goal,
             base,
@@ -178,6 +195,9 @@ impl Search {
         };
         self.running.remove(place);
         self.states[id.0] = State::Done;
+        self.choice.set(Chosen::NotYet);
+        let best = self.best();
+        let is_in_vain = !matches!(&outcome, Outcome::Ran(measured) if measured.fits);
         match &outcome {
             Outcome::Ran(measured) => self.learn(id.0, measured),
             Outcome::RanOut { at_least } => self.learn_bound(id.0, *at_least),
@@ -188,11 +208,16 @@ impl Search {
             levers: self.lattice.levers(&self.lattice.entries[id.0]),
             outcome,
         });
+        if self.best() == best {
+            self.n_in_vain += usize::from(is_in_vain);
+        } else {
+            self.n_in_vain = 0;
+        }
     }
 
     /// Whether no run is left that could change the answer.
     pub fn finished(&self) -> bool {
-        self.running.is_empty() && self.choose().is_none()
+        self.running.is_empty() && self.choice().is_none()
     }
 
     /// What is known now.
@@ -308,6 +333,18 @@ impl Search {
             .min_by(f64::total_cmp)
     }
 
+    fn choice(&self) -> Option<usize> {
+        match self.choice.get() {
+            Chosen::Next(at) => return Some(at),
+            Chosen::Nothing => return None,
+            Chosen::NotYet => {}
+        }
+        let choice = self.choose();
+        self.choice
+            .set(choice.map_or(Chosen::Nothing, Chosen::Next));
+        choice
+    }
+
     fn choose(&self) -> Option<usize> {
         if self.base.fits || self.n_trials >= self.goal.most_trials {
             return None;
@@ -329,6 +366,8 @@ impl Search {
             .filter(|at| self.guess_memory(**at).is_at_most(limit) > 0.5)
             .map(|at| self.guess_time(*at).mean)
             .fold(best, f64::min);
+        // The more was tried in vain, the surer the next has to be.
+        let likely_enough = LIKELY_LATER + LIKELIER * self.n_in_vain as f64;
         let gains = untried.filter_map(|at| {
             let time = self.guess_time(at);
             let gain = time.below(promised);
@@ -337,7 +376,7 @@ impl Search {
             }
             let likely = self.guess_memory(at).is_at_most(limit);
             let expected = gain * likely;
-            (likely >= LIKELY_LATER && expected >= LEAST_GAIN).then_some((at, expected))
+            (likely >= likely_enough && expected >= LEAST_GAIN).then_some((at, expected))
         });
         gains
             .max_by(|a, b| a.1.total_cmp(&b.1).then(b.0.cmp(&a.0)))

@@ -14,6 +14,9 @@ const BACKWARD_OVER_FORWARD: f64 = 2.0;
 const OPTIMIZER_PART: f64 = 0.1;
 /// Bytes per nanosecond over the bus to the host, of `PCIe` 4 with 16 lanes.
 const HOST_BYTES_PER_NS: f64 = 25.0;
+/// The part of a pass that does not shrink with the batch: launches and reading weights. A guess that the first run
+/// with pieces corrects.
+const FIXED_PART: f64 = 0.1;
 /// What is left of a block when only matrix products are kept (measured on a GPT: 99.1 to 70.3 MiB in all).
 const KEPT_BY_PRODUCTS: f64 = 0.68;
 /// What the rest of a block's forward pass takes.
@@ -50,6 +53,8 @@ pub(crate) struct BlockModel {
     pub working: f64,
     pub gradients: f64,
     pub forward_ns: f64,
+    /// What it keeps in a whole step, in all pieces of the batch together.
+    pub saved_in_step: f64,
 }
 
 impl BlockModel {
@@ -65,6 +70,7 @@ impl BlockModel {
             working: (bytes(block.inner_peak_bytes) - saved).max(output),
             gradients: bytes(block.parameters_bytes),
             forward_ns: block.forward_ns.map_or(0.0, |ns| ns as f64),
+            saved_in_step: saved,
         }
     }
 
@@ -105,7 +111,7 @@ impl BlockModel {
             Mode::Full => self.forward_ns,
             Mode::KeepProducts => self.forward_ns * REST_OF_PRODUCTS,
             Mode::Offload => {
-                let over_bus = self.saved / HOST_BYTES_PER_NS;
+                let over_bus = self.saved_in_step / HOST_BYTES_PER_NS;
                 // One way hides behind the forward pass, the other behind the backward pass.
                 (over_bus - self.forward_ns).max(0.0)
                     + (over_bus - BACKWARD_OVER_FORWARD * self.forward_ns).max(0.0)
@@ -148,6 +154,8 @@ impl TimePart {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Workload {
     pub batch: Option<u64>,
+    /// In how many pieces the batch goes through a step.
+    pub pieces: u64,
     /// Always there: parameters, buffers, the optimizer's state, data.
     pub resident: f64,
     pub parameters: f64,
@@ -179,6 +187,8 @@ pub(crate) struct Workload {
     pub adds_cast: bool,
     /// Forward and backward passes of blocks and of the rest, without what levers add.
     pub forward_ns: f64,
+    /// The forward pass of what is no block, which is mostly the last linear layer and the loss.
+    pub head_ns: f64,
     pub optimizer_ns: f64,
     pub step_ns: f64,
     /// What levers add.
@@ -229,6 +239,7 @@ impl Workload {
             .min(optimizer_bytes.max(1.0));
         Self {
             batch: facts.batch,
+            pieces: 1,
             resident,
             parameters,
             largest_parameter: bytes(facts.largest_parameter_bytes),
@@ -252,6 +263,7 @@ impl Workload {
             adds_attention: false,
             adds_cast: false,
             forward_ns,
+            head_ns: (most_forward - in_blocks_ns).max(0.0),
             optimizer_ns,
             step_ns,
             added_ns: [0.0; TimePart::COUNT],
@@ -264,13 +276,18 @@ impl Workload {
         self.forward_ns * (1.0 + BACKWARD_OVER_FORWARD)
     }
 
+    /// What more than one piece adds to passes that take so long over the whole batch.
+    pub(crate) fn of_pieces_ns(&self, passes_ns: f64) -> f64 {
+        FIXED_PART * passes_ns * (self.pieces - 1) as f64
+    }
+
     /// Books a lever's time.
     pub(crate) fn add_time(&mut self, part: TimePart, ns: f64) {
         self.added_ns[part as usize] += ns;
     }
 
     /// Activations of this part of the batch; the time of a whole batch stays.
-    pub(crate) fn scale_batch(&mut self, part: f64) {
+    fn scale_batch(&mut self, part: f64) {
         for block in &mut self.blocks {
             block.saved *= part;
             block.input *= part;
@@ -281,6 +298,16 @@ impl Workload {
         self.loss_saved *= part;
         self.loss_working *= part;
         self.scores *= part;
+    }
+
+    /// The batch in so many pieces.
+    pub(crate) fn split(&mut self, pieces: u64) {
+        let part = match self.batch {
+            Some(batch) => batch.div_ceil(pieces) as f64 / batch as f64,
+            None => 1.0 / pieces as f64,
+        };
+        self.scale_batch(part);
+        self.pieces *= pieces;
     }
 
     /// The model's peak of allocated memory when every block goes through the step as it is.

@@ -9,9 +9,11 @@ use crate::lever_use::{LeverUse, Parameters};
 use crate::numerics::Numerics;
 use crate::workload::{TimePart, Workload};
 
-/// The scores of a piece are computed twice: once for the loss, once for its gradient. As a part of a forward pass,
-/// where the layer's own time is not known.
-const COMPUTED_AGAIN: f64 = 0.02;
+/// The scores of a piece may be computed twice: once for the loss, once for its gradient. What is no block does more
+/// than this layer.
+const COMPUTED_AGAIN: f64 = 0.5;
+/// Launches of the pieces, as a part of a forward pass.
+const LAUNCHES: f64 = 0.01;
 /// Scores, their logarithms and their gradient, which are alive together.
 const COPIES: f64 = 3.0;
 
@@ -82,8 +84,8 @@ fn shape(used: &LeverUse, workload: &mut Workload) {
     };
     workload.loss_saved = 0.0;
     workload.loss_working = whole.min(scores) / chunks;
-    let forward = workload.passes_ns() / 3.0;
-    workload.add_time(TimePart::Loss, COMPUTED_AGAIN * forward);
+    let again = COMPUTED_AGAIN * workload.head_ns + LAUNCHES * workload.forward_ns;
+    workload.add_time(TimePart::Loss, again);
 }
 
 fn code(used: &LeverUse, writing: &Writing<'_>) -> Option<String> {

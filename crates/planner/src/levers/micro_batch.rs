@@ -10,10 +10,6 @@ use crate::lever_use::{LeverUse, Parameters};
 use crate::numerics::Numerics;
 use crate::workload::{TimePart, Workload};
 
-/// The part of the forward and backward passes that does not shrink with the batch: launches and reading weights.
-/// A guess that the first run with pieces corrects.
-const FIXED_PART: f64 = 0.1;
-
 pub(super) static LEVER: Lever = Lever {
     name: LeverName::MicroBatch,
     numerics: Numerics::Rounding,
@@ -74,14 +70,10 @@ fn options(script: &Script<'_>) -> Vec<Parameters> {
 
 fn shape(used: &LeverUse, workload: &mut Workload) {
     let chunks = used.count("chunks").unwrap_or(1);
-    let largest = match workload.batch {
-        Some(batch) => batch.div_ceil(chunks) as f64 / batch as f64,
-        None => 1.0 / chunks as f64,
-    };
-    workload.scale_batch(largest);
+    workload.split(chunks);
     workload.gradients_stay = true;
-    let fixed = FIXED_PART * workload.passes_ns();
-    workload.add_time(TimePart::Pieces, fixed * (chunks - 1) as f64);
+    let added = workload.of_pieces_ns(workload.passes_ns());
+    workload.add_time(TimePart::Pieces, added);
 }
 
 fn code(used: &LeverUse, writing: &Writing<'_>) -> Option<String> {

@@ -1,6 +1,9 @@
 //! The search against every plan there is, on workloads whose truth is another than the model's: parts that cost more
 //! or less than the model believes, and memory that is rounded up to segments.
 
+#![expect(clippy::cast_sign_loss, reason = "figures of the truth are positive")]
+#![expect(clippy::print_stderr, reason = "the long survey tells what it found")]
+
 use oomproof_planner::{Facts, Goal, LeverName, LeverUse, Measured, Outcome, Search, TorchVersion};
 use oomproof_units::{Bytes, Nanos};
 use serde_json::json;

@@ -6,7 +6,7 @@ use oomproof_units::Bytes;
 
 use crate::circumstances::{Circumstances, EndedBy};
 use crate::timeline::Timeline;
-use crate::verdict::{Answer, Device, Oom, Peak, Reason, ReasonKind};
+use crate::verdict::{Answer, AskedBy, Device, Oom, Peak, Reason, ReasonKind};
 
 /// A card is tight when less than one part in this many is left.
 const LEAST_HEADROOM: u64 = 50;
@@ -29,12 +29,18 @@ pub(crate) struct Evidence<'a> {
 impl Evidence<'_> {
     pub(crate) fn answer(&self) -> (Answer, Vec<Reason>) {
         if let Some(oom) = self.oom.filter(|oom| !oom.survived) {
+            let who = match (oom.asked_by, oom.requested_bytes) {
+                (AskedBy::Pytorch, _) => "PyTorch ran out of memory".to_owned(),
+                (AskedBy::Library, None) => "a library was refused memory".to_owned(),
+                (AskedBy::Library, Some(size)) => {
+                    format!(
+                        "the driver refused a library's request of {size}, and the script ended"
+                    )
+                }
+            };
             let text = match oom.step {
-                0 => format!("PyTorch ran out of memory in phase {}", oom.phase),
-                step => format!(
-                    "PyTorch ran out of memory in phase {} of step {step}",
-                    oom.phase
-                ),
+                0 => format!("{who} in phase {}", oom.phase),
+                step => format!("{who} in phase {} of step {step}", oom.phase),
             };
             return (
                 Answer::DoesNotFit,

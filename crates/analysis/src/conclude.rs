@@ -17,7 +17,7 @@ use crate::scratch::ScratchRange;
 use crate::step_time::step_time;
 use crate::timeline::Timeline;
 use crate::unsupported::unsupported;
-use crate::verdict::{Answer, Device, Estimate, Oom, Peak, SCHEMA, Script, Verdict};
+use crate::verdict::{Answer, AskedBy, Device, Estimate, Oom, Peak, SCHEMA, Script, Verdict};
 
 /// Why a profile yields no verdict.
 #[derive(Debug, Error)]
@@ -208,6 +208,10 @@ fn settings(timeline: &Timeline) -> Result<RunSettings, AnalysisError> {
 /// The device that ran out of memory, or else the one with the highest reserved memory.
 fn fullest(timeline: &Timeline, oom: Option<&Oom>) -> u8 {
     let fatal = oom.is_some_and(|oom| !oom.survived);
+    let of_library = oom.is_some_and(|oom| oom.asked_by == AskedBy::Library);
+    if let Some(refused) = timeline.unanswered.filter(|_| fatal && of_library) {
+        return refused.device;
+    }
     if let Some(gave_up) = timeline.gave_up.last().filter(|_| fatal) {
         return gave_up.record.device;
     }

@@ -40,6 +40,16 @@ impl Levels {
         self.look_outside();
     }
 
+    /// The allocator's own count of live bytes, now.
+    pub(crate) fn allocated(&self) -> u64 {
+        self.allocated
+    }
+
+    /// What the allocator holds, now.
+    pub(crate) fn reserved(&self) -> u64 {
+        self.reserved
+    }
+
     pub(crate) fn driver(&mut self, used: u64) {
         self.used = Some(used);
     }

@@ -45,6 +45,7 @@ mod scratch;
 mod step_time;
 mod survival;
 mod timeline;
+mod unanswered;
 mod unsupported;
 mod verdict;
 
@@ -53,6 +54,6 @@ pub use conclude::AnalysisError;
 pub use law::Law;
 pub use ranks::{Rank, RankOf, rank_of};
 pub use verdict::{
-    Answer, Assumption, Device, Estimate, ModuleShare, Oom, Peak, PhasePeak, Reason, ReasonKind,
-    SCHEMA, Script, SiteShare, TimeEstimate, Unsupported, Verdict,
+    Answer, AskedBy, Assumption, Device, Estimate, ModuleShare, Oom, Peak, PhasePeak, Reason,
+    ReasonKind, SCHEMA, Script, SiteShare, TimeEstimate, Unsupported, Verdict,
 };

@@ -11,7 +11,8 @@ use crate::notes::Note;
 use crate::roles::Roles;
 use crate::survival::survived;
 use crate::timeline::{GaveUp, Timeline};
-use crate::verdict::Oom;
+use crate::unanswered::unanswered;
+use crate::verdict::{AskedBy, Oom};
 
 /// What drivers round segments to.
 const GRANULE: Bytes = Bytes::from_mib(2);
@@ -30,11 +31,16 @@ pub(crate) fn last_oom(
         None => notes.next_back(),
     };
     let at = gave_up.map(|gave_up| gave_up.at).into_iter();
-    let at = at.chain(note.map(|note| note.at)).max()?;
+    let at = at.chain(note.map(|note| note.at)).max();
+    if let Some(oom) = unanswered(timeline, roles, circumstances, settings) {
+        return Some(oom);
+    }
+    let at = at?;
     let message = note.and_then(|note| note.text("message"));
     let tried = message.and_then(tried);
     let record = gave_up.map(|gave_up| gave_up.record);
     Some(Oom {
+        asked_by: AskedBy::Pytorch,
         message: message.map(str::to_owned),
         phase: record
             .map(|record| record.phase)
@@ -46,6 +52,7 @@ pub(crate) fn last_oom(
         tried_bytes: tried,
         requested_bytes: record.map(|record| Bytes::new(record.requested)),
         free_bytes: record.map(|record| Bytes::new(record.free)),
+        reserved_bytes: record.map(|record| Bytes::new(record.reserved)),
         held_by: gave_up
             .map(|gave_up| {
                 let moment = Moments {

@@ -61,6 +61,19 @@ pub(crate) struct GaveUp {
     pub(crate) refused: Option<u64>,
 }
 
+/// The driver refused memory.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Refused {
+    pub(crate) at: usize,
+    pub(crate) device: u8,
+    pub(crate) size: u64,
+    /// What was in use on the device.
+    pub(crate) used: u64,
+    /// What PyTorch's allocator had handed out, and what it held.
+    pub(crate) allocated: u64,
+    pub(crate) reserved: u64,
+}
+
 /// A training step ended.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct StepEnd {
@@ -87,6 +100,8 @@ pub(crate) struct Timeline {
     pub(crate) devices: BTreeMap<u8, Levels>,
     pub(crate) steps: Vec<StepEnd>,
     pub(crate) gave_up: Vec<GaveUp>,
+    /// The last refusal, when nothing was handed out after it and PyTorch's allocator has not reported it.
+    pub(crate) unanswered: Option<Refused>,
     pub(crate) unknown_reads: Vec<UnknownRead>,
     pub(crate) unsupported: Vec<UnsupportedCall>,
     pub(crate) notes: Vec<Note>,
@@ -101,7 +116,6 @@ pub(crate) struct Timeline {
     phase: Option<Phase>,
     step: u32,
     backwards: u32,
-    refused: Option<u64>,
 }
 
 impl Timeline {
@@ -145,7 +159,7 @@ impl Timeline {
             }
             Record::Alloc(event) => {
                 let moment = self.moment(at, event);
-                self.refused = None;
+                self.unanswered = None;
                 self.hand_out(event, moment);
             }
             Record::Free(event) => {
@@ -162,8 +176,19 @@ impl Timeline {
                 ..
             } => {
                 self.device(*device).driver(*used);
-                if *action == DriverAction::Refused {
-                    self.refused = Some(*size);
+                match action {
+                    DriverAction::Refused => {
+                        self.unanswered = Some(Refused {
+                            at,
+                            device: *device,
+                            size: *size,
+                            used: *used,
+                            allocated: self.device(*device).allocated(),
+                            reserved: self.device(*device).reserved(),
+                        });
+                    }
+                    DriverAction::Malloc | DriverAction::Create => self.unanswered = None,
+                    DriverAction::Free | DriverAction::Release => {}
                 }
             }
             Record::Phase { phase, step, .. } => self.begin(at, *phase, *step),
@@ -199,7 +224,7 @@ impl Timeline {
             }),
             Record::OutOfMemory(record) => {
                 self.cuts.push(self.now(at));
-                let refused = self.refused.take();
+                let refused = self.unanswered.take().map(|refused| refused.size);
                 self.gave_up.push(GaveUp {
                     at,
                     record: *record,
@@ -211,6 +236,7 @@ impl Timeline {
                 device_nanos,
                 ..
             } => {
+                self.unanswered = None;
                 self.steps.push(StepEnd {
                     at,
                     peak_allocated: *peak_allocated,

@@ -229,10 +229,24 @@ pub struct Unsupported {
     pub library: String,
 }
 
-/// PyTorch's allocator gave up.
+/// Who was refused memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AskedBy {
+    /// PyTorch's allocator, which gave up.
+    #[default]
+    Pytorch,
+    /// Somebody who asked the driver directly: a library, or the context itself.
+    Library,
+}
+
+/// A request for memory was refused, and nothing could be done about it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Oom {
-    /// PyTorch's own text; `None` when the error never reached Python.
+    /// Who asked.
+    #[serde(default)]
+    pub asked_by: AskedBy,
+    /// The error's own text; `None` when it never reached Python.
     pub message: Option<String>,
     /// The phase it happened in.
     pub phase: Phase,
@@ -244,6 +258,9 @@ pub struct Oom {
     pub requested_bytes: Option<Bytes>,
     /// Free memory of the device.
     pub free_bytes: Option<Bytes>,
+    /// Reserved bytes of PyTorch's allocator at that moment.
+    #[serde(default)]
+    pub reserved_bytes: Option<Bytes>,
     /// Allocated bytes at that moment by role.
     pub held_by: BTreeMap<Role, Bytes>,
     /// The smallest card on which this very request would have succeeded: a lower bound for the whole run.

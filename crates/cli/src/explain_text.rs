@@ -4,7 +4,8 @@
 use std::fmt::{self, Write};
 
 use oomproof_explain::{
-    Balance, Candidate, Cause, Explanation, Failure, Numerics, Remedy, SavesKind, Suspect,
+    Agreement, Balance, Candidate, Cause, Explanation, Failure, Numerics, RecordKind, Remedy,
+    SavesKind, Suspect,
 };
 use oomproof_units::Bytes;
 use owo_colors::OwoColorize;
@@ -82,6 +83,9 @@ fn write(out: &mut String, found: &Explanation, glyphs: Glyphs) -> fmt::Result {
     if let Some(command) = &found.decide_with {
         heading(out, "what would decide it")?;
         writeln!(out, "  {command}")?;
+    }
+    if let Some(agreement) = &found.agreement {
+        write_agreement(out, agreement)?;
     }
     write_suspects(out, &found.suspects)?;
     write_remedies(out, &found.remedies)?;
@@ -177,13 +181,46 @@ fn write_causes(out: &mut String, causes: &[Candidate]) -> fmt::Result {
     Ok(())
 }
 
+fn write_agreement(out: &mut String, agreement: &Agreement) -> fmt::Result {
+    let record = match agreement.record {
+        RecordKind::Snapshot => "snapshot",
+        RecordKind::Run => "profile",
+    };
+    heading(out, &format!("the text against the {record}"))?;
+    for each in &agreement.compared {
+        let name = each.figure.trim_end_matches("_bytes");
+        let agrees = if each.agrees { "agrees" } else { "differs" };
+        writeln!(
+            out,
+            "  {name:<10} {:>12}  {:>12}  {agrees}",
+            each.text_bytes.to_string(),
+            each.record_bytes.to_string()
+        )?;
+    }
+    if agreement.compared.is_empty() {
+        writeln!(out, "  no figure is in both")?;
+    }
+    Ok(())
+}
+
 fn write_suspects(out: &mut String, suspects: &[Suspect]) -> fmt::Result {
     if suspects.is_empty() {
         return Ok(());
     }
     heading(out, "lines of the script to look at")?;
     for suspect in suspects {
-        writeln!(out, "  {:>5}  {}", suspect.line, suspect.code)?;
+        for (at, line) in suspect.code.lines().enumerate() {
+            let number = if at == 0 {
+                suspect.line.to_string()
+            } else {
+                String::new()
+            };
+            writeln!(out, "  {number:>5}  {line}")?;
+        }
+        wrapped(out, "         ", suspect.why)?;
+        for line in suspect.instead.iter().flat_map(|code| code.lines()) {
+            writeln!(out, "         > {line}")?;
+        }
     }
     Ok(())
 }

@@ -4,7 +4,7 @@
 
 use std::fmt::{self, Write};
 
-use oomproof_analysis::{Answer, Assumption, Estimate, Oom, Reason, ReasonKind, Verdict};
+use oomproof_analysis::{Answer, AskedBy, Assumption, Estimate, Oom, Reason, ReasonKind, Verdict};
 use oomproof_profile::{Phase, Role};
 use oomproof_units::Bytes;
 use owo_colors::{AnsiColors, OwoColorize};
@@ -187,7 +187,14 @@ fn write_oom(out: &mut String, verdict: &Verdict, oom: &Oom, glyphs: Glyphs) -> 
         None => write_wrapped(
             out,
             "  ",
-            "the error did not reach Python, so PyTorch's message is not known",
+            match oom.asked_by {
+                AskedBy::Pytorch => {
+                    "the error did not reach Python, so PyTorch's message is not known"
+                }
+                AskedBy::Library => {
+                    "the driver refused a request that was not PyTorch's allocator's"
+                }
+            },
         )?,
     }
     row(out, "moment", &moment(oom.phase, oom.step), "")?;
@@ -204,7 +211,11 @@ fn write_oom(out: &mut String, verdict: &Verdict, oom: &Oom, glyphs: Glyphs) -> 
             }
             _ => String::new(),
         };
-        size_row(out, "the line asked for", requested, &of_segment)?;
+        let asked = match oom.asked_by {
+            AskedBy::Pytorch => "the line asked for",
+            AskedBy::Library => "asked for",
+        };
+        size_row(out, asked, requested, &of_segment)?;
     }
     if let Some(free) = oom.free_bytes {
         size_row(out, "free on the card", free, "")?;

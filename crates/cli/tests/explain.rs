@@ -4,6 +4,7 @@ use std::fs;
 use std::io::Write;
 use std::process::Stdio;
 
+use oomproof_snapshot::{SnapshotBuilder, write_snapshot};
 use serde_json::Value;
 
 use crate::setting::Setting;
@@ -129,6 +130,31 @@ fn json_from_the_standard_input() {
             "docs/explain.md lacks {id}"
         );
     }
+}
+
+#[test]
+fn two_records_are_one_too_many() {
+    let setting = Setting::new();
+    let snapshot = write_snapshot(&SnapshotBuilder::new().finish());
+    fs::write(setting.path("a.pickle"), &snapshot).unwrap();
+    fs::write(setting.path("b.pickle"), &snapshot).unwrap();
+    let output = setting.output("explain a.pickle --with b.pickle");
+    assert_eq!(output.status.code(), Some(2));
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(said.contains("one moment is explained at a time"), "{said}");
+}
+
+#[test]
+fn a_text_is_held_against_a_snapshot() {
+    let setting = Setting::new();
+    fs::write(setting.path("log.txt"), FULL_CARD).unwrap();
+    let snapshot = write_snapshot(&SnapshotBuilder::new().finish());
+    fs::write(setting.path("a.pickle"), snapshot).unwrap();
+    let output = setting.output("explain log.txt --with a.pickle --json");
+    let found: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(found["agreement"]["record"], "snapshot");
+    assert_eq!(found["agreement"]["same_moment"], false);
+    assert_eq!(found["figures"]["allocated_bytes"], 23_514_945_946_u64);
 }
 
 #[test]

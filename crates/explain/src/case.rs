@@ -2,6 +2,7 @@
 
 use oomproof_units::Bytes;
 
+use crate::agreement::Agreement;
 use crate::balance::Balance;
 use crate::cues::Cues;
 use crate::failure::Failure;
@@ -23,6 +24,8 @@ pub(crate) struct Case<'a> {
     pub suspects: &'a [Suspect],
     /// What `nvidia-smi` showed, when that is in the text.
     pub smi: Option<&'a Smi>,
+    /// How the text agrees with the record that came with it.
+    pub agreement: Option<&'a Agreement>,
     /// Whose the live bytes were, when a recorded run or a snapshot says so.
     pub held: Option<&'a Held>,
 }

@@ -20,6 +20,12 @@ impl Cues {
         }
     }
 
+    /// Further settings, of a record.
+    pub(crate) fn add(&mut self, squeezed: &str) {
+        self.squeezed.push(' ');
+        self.squeezed.push_str(squeezed);
+    }
+
     fn has(&self, words: &[&str]) -> bool {
         words.iter().any(|word| self.squeezed.contains(word))
     }

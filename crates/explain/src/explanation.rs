@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use crate::agreement::Agreement;
 use crate::balance::Balance;
 use crate::case::Case;
 use crate::cause::CauseId;
@@ -57,6 +58,8 @@ pub struct Explanation {
     pub torch: Option<Releases>,
     /// What `nvidia-smi` showed, when that is in the text.
     pub nvidia_smi: Option<Smi>,
+    /// How the text's figures agree with the snapshot or the profile that came with it.
+    pub agreement: Option<Agreement>,
     /// Lines of the script that may hold memory.
     pub suspects: Vec<Suspect>,
     /// The causes, the likeliest first.
@@ -72,34 +75,60 @@ pub struct Explanation {
 
 /// Explains a text.
 pub fn explain(input: &Input<'_>) -> Explanation {
-    let lines = lines::of(input.text);
-    let squeezed = Squeezed::of(lines.iter().map(|line| line.text.as_str()));
-    let cues = Cues::of(squeezed.text());
-    let Failures {
-        mut found,
-        explained,
-    } = Failures::in_text(input.text);
-    if let Some(release) = input.torch {
-        for failure in &mut found {
-            failure.torch = Releases::exactly(release);
+    Explanation::of(Facts::read(input).reckoned())
+}
+
+impl<'a> Facts<'a> {
+    /// What the text and the script say; the arithmetic is left for when all figures are there.
+    pub(crate) fn read(input: &Input<'a>) -> Self {
+        let lines = lines::of(input.text);
+        let squeezed = Squeezed::of(lines.iter().map(|line| line.text.as_str()));
+        let cues = Cues::of(squeezed.text());
+        let Failures {
+            mut found,
+            explained,
+        } = Failures::in_text(input.text);
+        if let Some(release) = input.torch {
+            for failure in &mut found {
+                failure.torch = Releases::exactly(release);
+            }
+        }
+        let facts = Self {
+            failures: found,
+            explained,
+            balance: None,
+            cues,
+            nvidia_smi: smi::read(input.text),
+            agreement: None,
+            suspects: input.script.map(script::suspects).unwrap_or_default(),
+            held: None,
+        };
+        match input.held {
+            Some(held) => facts.with(held),
+            None => facts,
         }
     }
-    if let (Some(held), Some(failure)) = (input.held, found.get_mut(explained)) {
-        failure.phase = held.phase.or(failure.phase);
-        failure.r#where = held.place.clone().or(failure.r#where.take());
+
+    /// Adds what a record knows of the moment.
+    pub(crate) fn with(mut self, held: &'a Held) -> Self {
+        if let Some(failure) = self.failures.get_mut(self.explained) {
+            failure.phase = held.phase.or(failure.phase);
+            failure.r#where = held.place.clone().or(failure.r#where.take());
+        }
+        self.held = Some(held);
+        self
     }
-    let balance = found
-        .get(explained)
-        .and_then(|failure| Balance::of(&failure.figures));
-    Explanation::of(Facts {
-        failures: found,
-        explained,
-        balance,
-        cues,
-        nvidia_smi: smi::read(input.text),
-        suspects: input.script.map(script::suspects).unwrap_or_default(),
-        held: input.held,
-    })
+
+    /// Does the arithmetic of the card, unless a record has done it.
+    pub(crate) fn reckoned(mut self) -> Self {
+        if self.balance.is_none() {
+            self.balance = self
+                .failures
+                .get(self.explained)
+                .and_then(|failure| Balance::of(&failure.figures));
+        }
+        self
+    }
 }
 
 /// What is known before anything is concluded.
@@ -110,6 +139,7 @@ pub(crate) struct Facts<'a> {
     pub balance: Option<Balance>,
     pub cues: Cues,
     pub nvidia_smi: Option<Smi>,
+    pub agreement: Option<Agreement>,
     pub suspects: Vec<Suspect>,
     pub held: Option<&'a Held>,
 }
@@ -127,6 +157,7 @@ impl Explanation {
             phase: None,
             torch: None,
             nvidia_smi: facts.nvidia_smi,
+            agreement: facts.agreement,
             suspects: facts.suspects,
             causes: Vec::new(),
             decide_with: None,
@@ -143,6 +174,7 @@ impl Explanation {
             cues: &facts.cues,
             suspects: &nothing.suspects,
             smi: nothing.nvidia_smi.as_ref(),
+            agreement: nothing.agreement.as_ref(),
             held: facts.held,
         };
         let causes = judge::causes(&case);
@@ -162,6 +194,7 @@ impl Explanation {
             card: case.balance.clone(),
             suspects: nothing.suspects.clone(),
             nvidia_smi: nothing.nvidia_smi.clone(),
+            agreement: nothing.agreement.clone(),
             schema: SCHEMA,
             causes,
             failures: Vec::new(),

@@ -100,6 +100,10 @@ pub enum Format {
     OtherCudaError,
     /// No text: an entry of a memory snapshot.
     Snapshot,
+    /// No text: PyTorch's allocator gave up in a recorded run.
+    RunGaveUp,
+    /// No text: the driver refused somebody else's request in a recorded run.
+    RunRefused,
 }
 
 impl Format {
@@ -143,6 +147,8 @@ impl Format {
             Self::TritonResources => "triton_resources",
             Self::OtherCudaError => "other_cuda_error",
             Self::Snapshot => "snapshot",
+            Self::RunGaveUp => "run_gave_up",
+            Self::RunRefused => "run_refused",
         }
     }
 
@@ -159,7 +165,14 @@ impl Format {
                     | Self::TritonResources
                     | Self::DataloaderShm
                     | Self::Snapshot
+                    | Self::RunGaveUp
+                    | Self::RunRefused
             )
+    }
+
+    /// Whether it stands for PyTorch's allocator giving up, and no text was written.
+    pub(crate) const fn is_record_of_allocator(self) -> bool {
+        matches!(self, Self::Snapshot | Self::RunGaveUp)
     }
 
     /// Whether a caching allocator of PyTorch wrote it.

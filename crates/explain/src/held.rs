@@ -27,6 +27,8 @@ pub struct Held {
     pub growth_bytes_per_step: Bytes,
     /// What the program was doing.
     pub phase: Option<Moment>,
+    /// The largest piece without a tensor in it that PyTorch held, when a snapshot tells.
+    pub largest_hole_bytes: Option<Bytes>,
     /// The line that failed.
     pub place: Option<Frame>,
     /// What the failing line asked for, when that is not what the text says.

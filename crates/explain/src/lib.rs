@@ -17,7 +17,9 @@
 //! **Invariant:** this crate does no IO, starts nothing and prints nothing. It says of no cause that it is sure unless
 //! the evidence leaves no other, and knows no particular report.
 
+mod agreement;
 mod explanation;
+mod holes;
 mod of_run;
 mod of_snapshot;
 
@@ -49,6 +51,7 @@ mod useless;
 
 mod story;
 
+pub use agreement::{Agreement, Compared, RecordKind};
 pub use balance::Balance;
 pub use cause::{Cause, CauseId};
 pub use explanation::{Explanation, Input, SCHEMA, explain};
@@ -58,8 +61,8 @@ pub use format::{Backend, Format};
 pub use held::{Held, HeldBy};
 pub use judge::Candidate;
 pub use moment::Moment;
-pub use of_run::explain_run;
-pub use of_snapshot::explain_snapshot;
+pub use of_run::{explain_run, explain_with_run};
+pub use of_snapshot::{explain_snapshot, explain_with_snapshot};
 pub use release::{Release, Releases};
 pub use remedy::{Cost, Numerics, Remedy, SavesKind};
 pub use script::{Suspect, Suspicion, suspects};

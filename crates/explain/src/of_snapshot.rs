@@ -6,13 +6,15 @@ use std::collections::HashMap;
 use oomproof_snapshot::{Action, Entry, Snapshot, StackId};
 use oomproof_units::Bytes;
 
+use crate::agreement::{Agreement, RecordKind};
 use crate::balance::Balance;
 use crate::cues::Cues;
-use crate::explanation::{Explanation, Facts};
+use crate::explanation::{Explanation, Facts, Input};
 use crate::failure::Failure;
 use crate::figures::Figures;
 use crate::format::{Backend, Format};
 use crate::held::{Held, HeldBy};
+use crate::holes;
 use crate::moment;
 use crate::release::{NEWEST, OLDEST, Release, Releases};
 use crate::script;
@@ -42,24 +44,110 @@ pub fn explain_snapshot(snapshot: &Snapshot, script: Option<&str>) -> Option<Exp
         .map(|&each| failure(snapshot, each))
         .collect();
     let balance = state.balance(&failures[0].figures);
-    let conf = snapshot
-        .settings()
-        .map(|settings| settings.conf.as_str())
-        .unwrap_or_default();
-    let held = Held {
-        unknown_bytes: state.live,
-        lines: lines(snapshot, first),
-        ..Held::default()
-    };
+    let held = held(snapshot, first, &state);
     Some(Explanation::of(Facts {
         failures,
         explained: 0,
         balance: Some(balance),
-        cues: Cues::of(&conf.to_lowercase()),
+        cues: Cues::of(&settings_of(snapshot)),
         nvidia_smi: None,
+        agreement: None,
         suspects: script.map(script::suspects).unwrap_or_default(),
         held: Some(&held),
     }))
+}
+
+/// Explains a text with the blocks and stacks of a snapshot of the same program; `None` when neither has a failure.
+pub fn explain_with_snapshot(input: &Input<'_>, snapshot: &Snapshot) -> Option<Explanation> {
+    let mut facts = Facts::read(input);
+    let Some(text) = facts.failures.get(facts.explained) else {
+        let found = explain_snapshot(snapshot, input.script)?;
+        return Some(Explanation {
+            nvidia_smi: facts.nvidia_smi,
+            ..found
+        });
+    };
+    let (at, agreement) = same_failure(snapshot, &text.figures).unwrap_or_else(|| {
+        let end = end_of(snapshot, text.device);
+        let there = State::at(snapshot, end).figures();
+        (
+            end,
+            Agreement::of(RecordKind::Snapshot, &text.figures, &there),
+        )
+    });
+    let state = State::at(snapshot, at);
+    let mut held = held(snapshot, at, &state);
+    if agreement.same_moment {
+        // Only a traceback in the text can say more than the stack of the request.
+        let stack = failure(snapshot, at);
+        held.phase = facts.failures[facts.explained].phase.or(stack.phase);
+        let place = facts.failures[facts.explained].r#where.clone();
+        held.place = place.or(stack.r#where);
+    } else {
+        held.unknown_bytes = Bytes::ZERO;
+        held.largest_hole_bytes = None;
+    }
+    facts.agreement = Some(agreement);
+    facts.cues.add(&settings_of(snapshot));
+    Some(Explanation::of(facts.with(&held).reckoned()))
+}
+
+/// The failed request whose figures are most like those of a text.
+fn same_failure(snapshot: &Snapshot, text: &Figures) -> Option<(Failed, Agreement)> {
+    let mut found: Option<(Failed, Agreement)> = None;
+    for each in failed(snapshot).into_iter().take(MOST_FAILURES) {
+        let there = failure(snapshot, each).figures;
+        let agreement = Agreement::of(RecordKind::Snapshot, text, &there);
+        let better = found
+            .as_ref()
+            .is_none_or(|(_, best)| agreement.n_agreeing() > best.n_agreeing());
+        if better {
+            found = Some((each, agreement));
+        }
+    }
+    found
+}
+
+/// Where a snapshot without a failed request ends, on the device of the text or else on the fullest.
+fn end_of(snapshot: &Snapshot, device: Option<u32>) -> Failed {
+    let live = |device: usize| -> u64 {
+        let all = snapshot.segments().iter();
+        all.filter(|segment| segment.info().device as usize == device)
+            .map(|segment| segment.info().allocated_size.get())
+            .sum()
+    };
+    let n_devices = snapshot.traces().len();
+    let named = device
+        .map(|device| device as usize)
+        .filter(|device| *device < n_devices);
+    let device = named.unwrap_or_else(|| {
+        (0..n_devices)
+            .max_by_key(|&device| (live(device), std::cmp::Reverse(device)))
+            .unwrap_or(0)
+    });
+    Failed {
+        device,
+        at: snapshot.traces().get(device).map_or(0, |trace| trace.len()),
+    }
+}
+
+fn settings_of(snapshot: &Snapshot) -> String {
+    snapshot
+        .settings()
+        .map(|settings| settings.conf.to_lowercase())
+        .unwrap_or_default()
+}
+
+fn held(snapshot: &Snapshot, at: Failed, state: &State) -> Held {
+    if at.device >= snapshot.traces().len() {
+        return Held::default();
+    }
+    Held {
+        unknown_bytes: state.live,
+        lines: lines(snapshot, at),
+        largest_hole_bytes: holes::largest(snapshot, at.device, at.at),
+        ..Held::default()
+    }
 }
 
 /// All failed requests, in the order of their time where that was recorded, and of devices otherwise.
@@ -91,10 +179,7 @@ fn failure(snapshot: &Snapshot, failed: Failed) -> Failure {
     let figures = Figures {
         tried_bytes: Some(entry.size),
         free_bytes: entry.device_free(),
-        allocated_bytes: Some(state.live),
-        reserved_bytes: Some(state.reserved),
-        unallocated_bytes: Some(state.reserved.saturating_sub(state.live)),
-        ..Figures::default()
+        ..state.figures()
     };
     Failure {
         format: Format::Snapshot,
@@ -160,7 +245,7 @@ struct State {
 impl State {
     /// The end is known exactly, so amounts are reckoned back from it.
     fn at(snapshot: &Snapshot, failed: Failed) -> Self {
-        let trace = &snapshot.traces()[failed.device];
+        let trace = snapshot.traces().get(failed.device);
         let segments = || {
             let all = snapshot.segments().iter();
             all.filter(|segment| segment.info().device as usize == failed.device)
@@ -170,7 +255,10 @@ impl State {
             live += signed(segment.info().allocated_size);
             reserved += signed(segment.info().total_size);
         }
-        for entry in trace.entries().skip(failed.at) {
+        let later = trace
+            .into_iter()
+            .flat_map(|trace| trace.entries().skip(failed.at));
+        for entry in later {
             let size = signed(entry.size);
             match entry.action {
                 Action::Alloc => live -= size,
@@ -183,6 +271,15 @@ impl State {
         Self {
             live: unsigned(live),
             reserved: unsigned(reserved.max(live)),
+        }
+    }
+
+    fn figures(&self) -> Figures {
+        Figures {
+            allocated_bytes: Some(self.live),
+            reserved_bytes: Some(self.reserved),
+            unallocated_bytes: Some(self.reserved.saturating_sub(self.live)),
+            ..Figures::default()
         }
     }
 

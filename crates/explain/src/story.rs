@@ -1,8 +1,9 @@
 //! What happened, in three sentences a tired person understands: what failed, whose the memory was, and why it did
-//! not suffice.
+//! not suffice. Where a record of another moment was given with a text, a fourth says so.
 
 use oomproof_units::Bytes;
 
+use crate::agreement::Agreement;
 use crate::balance::Balance;
 use crate::case::Case;
 use crate::format::{Backend, Format};
@@ -13,7 +14,8 @@ const SMALL: Bytes = Bytes::from_mib(2);
 const MIDDLE: Bytes = Bytes::from_mib(20);
 
 pub(crate) fn story(case: &Case<'_>, causes: &[Candidate]) -> Vec<String> {
-    [Some(what_failed(case)), whose(case), why(causes)]
+    let apart = case.agreement.and_then(Agreement::sentence);
+    [Some(what_failed(case)), whose(case), why(causes), apart]
         .into_iter()
         .flatten()
         .collect()
@@ -53,7 +55,10 @@ fn what_failed(case: &Case<'_>) -> String {
             ),
         },
     };
-    let on = if case.format() == Format::Snapshot {
+    let on = if matches!(
+        case.format(),
+        Format::Snapshot | Format::RunGaveUp | Format::RunRefused
+    ) {
         format!(" ({})", case.failure.message)
     } else {
         String::new()

@@ -91,6 +91,7 @@ fn empty_cache(case: &Case<'_>, first: CauseId) -> Option<String> {
             | Format::NpuV1
             | Format::Cut
             | Format::Snapshot
+            | Format::RunGaveUp
     );
     if !native {
         return None;
@@ -109,11 +110,11 @@ fn empty_cache(case: &Case<'_>, first: CauseId) -> Option<String> {
 }
 
 fn allocator_hint(case: &Case<'_>, first: CauseId) -> Option<String> {
-    let of_allocator = case.format().is_of_allocator() || case.is(Format::Snapshot);
+    let of_allocator = case.format().is_of_allocator() || case.format().is_record_of_allocator();
     if !of_allocator || first == CauseId::Fragmentation {
         return None;
     }
-    let advised = case.is(Format::Snapshot) || case.says("expandable_segments");
+    let advised = case.format().is_record_of_allocator() || case.says("expandable_segments");
     if case.cues.expandable_segments() && advised {
         return Some("expandable segments are on already".into());
     }

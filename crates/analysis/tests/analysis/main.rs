@@ -3,4 +3,5 @@
 mod hostile;
 mod notation;
 mod ranks;
+mod refusals;
 mod verdicts;

@@ -215,6 +215,10 @@ impl Writer {
                     module,
                 }));
             }
+            "refused" => {
+                let used = option("used=").map_or(0, bytes);
+                self.driver(DriverAction::Refused, bytes(words[0]), used);
+            }
             "used" => self.driver(DriverAction::Malloc, 0, bytes(words[0])),
             "reserved" => self.reserved = bytes(words[0]),
             "base" => self.allocated += bytes(words[0]),

@@ -8,6 +8,7 @@ use clap::Args;
 use oomproof_analysis::{Circumstances, Strictness, Verdict};
 use oomproof_explain::{
     Explanation, Input, Release, causes, explain as explained, explain_run, explain_snapshot,
+    explain_with_run, explain_with_snapshot,
 };
 use oomproof_profile::{Profile, layout};
 use oomproof_snapshot::Snapshot;
@@ -33,7 +34,11 @@ const LONGEST_FILE: u64 = 4 << 30;
 pub(crate) struct ExplainArgs {
     /// The message, the log, the output of nvidia-smi, a memory snapshot, or the profile of a run; - reads the standard input
     #[arg(value_name = "FILE", required_unless_present = "list")]
-    pub file: Option<PathBuf>,
+    pub files: Vec<PathBuf>,
+
+    /// A snapshot or a profile of the same script, whose lines and roles go with the figures of the text
+    #[arg(long, value_name = "FILE")]
+    pub with: Vec<PathBuf>,
 
     /// The script, to point at lines of it that may hold the memory
     #[arg(long, value_name = "FILE")]
@@ -44,7 +49,7 @@ pub(crate) struct ExplainArgs {
     pub torch: Option<Release>,
 
     /// List the causes there are, and how they are told apart
-    #[arg(long, conflicts_with_all = ["file", "script", "torch"])]
+    #[arg(long, conflicts_with_all = ["files", "with", "script", "torch"])]
     pub list: bool,
 
     /// Print the answer as JSON
@@ -70,26 +75,15 @@ struct Line {
 
 /// Explains a text or a profile.
 pub(crate) fn explain(args: &ExplainArgs) -> Result<Exit, Failure> {
-    let Some(file) = args.file.as_deref().filter(|_| !args.list) else {
+    if args.list {
         return list(args);
-    };
+    }
     let script = args.script.as_deref().map(script).transpose()?;
-    let bytes = read(file)?;
-    let found = if is_profile(&bytes) {
-        of_profile(file, &bytes, script.as_deref())?
-    } else if is_snapshot(&bytes) {
-        let snapshot = snapshot_file::parse(file, &bytes)?;
-        of_snapshot(file, &snapshot, script.as_deref())?
-    } else if let Some(snapshot) = in_text(&bytes) {
-        of_snapshot(file, &snapshot, script.as_deref())?
-    } else {
-        explained(&Input {
-            text: &both_ends(&bytes),
-            script: script.as_deref(),
-            torch: args.torch,
-            held: None,
-        })
-    };
+    let given = Given::read(args)?;
+    let found = given.explained(&Asked {
+        script: script.as_deref(),
+        torch: args.torch,
+    })?;
     if args.json {
         printer::json(&found)?;
     } else {
@@ -177,7 +171,110 @@ fn is_profile(bytes: &[u8]) -> bool {
             .is_some_and(|rest| rest.contains(&0))
 }
 
-fn of_profile(file: &Path, bytes: &[u8], script: Option<&str>) -> Result<Explanation, Failure> {
+/// What was given: texts, and at most one record to go with them.
+struct Given {
+    text: String,
+    record: Option<(PathBuf, Record)>,
+}
+
+enum Record {
+    Run(Box<Verdict>),
+    Snapshot(Box<Snapshot>),
+}
+
+/// What the user said beside the files.
+struct Asked<'a> {
+    script: Option<&'a str>,
+    torch: Option<Release>,
+}
+
+impl Given {
+    fn read(args: &ExplainArgs) -> Result<Self, Failure> {
+        let mut given = Self {
+            text: String::new(),
+            record: None,
+        };
+        for file in args.files.iter().chain(&args.with) {
+            given.add(file)?;
+        }
+        Ok(given)
+    }
+
+    fn add(&mut self, file: &Path) -> Result<(), Failure> {
+        let bytes = read(file)?;
+        let record = if is_profile(&bytes) {
+            Record::Run(Box::new(judged(file, &bytes)?))
+        } else if is_snapshot(&bytes) {
+            Record::Snapshot(Box::new(snapshot_file::parse(file, &bytes)?))
+        } else if let Some(snapshot) = in_text(&bytes) {
+            Record::Snapshot(Box::new(snapshot))
+        } else {
+            self.text.push_str(&both_ends(&bytes));
+            self.text.push('\n');
+            return Ok(());
+        };
+        if let Some((first, _)) = &self.record {
+            return Err(Failure::usage(
+                "two_records",
+                format!(
+                    "{} and {} are both a snapshot or a profile, and one moment is explained at a time",
+                    first.display(),
+                    file.display()
+                ),
+            )
+            .hint("give one of them, with as many texts as there are"));
+        }
+        self.record = Some((file.to_path_buf(), record));
+        Ok(())
+    }
+
+    fn explained(&self, asked: &Asked<'_>) -> Result<Explanation, Failure> {
+        let input = Input {
+            text: &self.text,
+            script: asked.script,
+            torch: asked.torch,
+            held: None,
+        };
+        match &self.record {
+            None => Ok(explained(&input)),
+            Some((file, Record::Run(verdict))) => {
+                let found = if self.text.trim().is_empty() {
+                    explain_run(verdict, asked.script)
+                } else {
+                    explain_with_run(&input, verdict)
+                };
+                found.ok_or_else(|| {
+                    nothing(
+                        format!(
+                            "in the run of {} no request for memory was refused",
+                            file.display()
+                        ),
+                        "`oomproof gpus --for PROFILE` says which cards it fits on",
+                    )
+                })
+            }
+            Some((file, Record::Snapshot(snapshot))) => {
+                let found = if self.text.trim().is_empty() {
+                    explain_snapshot(snapshot, asked.script)
+                } else {
+                    explain_with_snapshot(&input, snapshot)
+                };
+                found.ok_or_else(|| {
+                    nothing(
+                        format!("the snapshot {} has no request that failed", file.display()),
+                        "failed requests are recorded while `torch.cuda.memory._record_memory_history()` is on",
+                    )
+                })
+            }
+        }
+    }
+}
+
+fn nothing(text: String, hint: &str) -> Failure {
+    Failure::new(Exit::Unknown, "nothing_to_explain", text).hint(hint)
+}
+
+fn judged(file: &Path, bytes: &[u8]) -> Result<Verdict, Failure> {
     let corrupt = |why: &str| profile_file::corrupt(file, why);
     let profile = Profile::read(bytes).map_err(|error| corrupt(&error.to_string()))?;
     let circumstances = Circumstances {
@@ -185,42 +282,13 @@ fn of_profile(file: &Path, bytes: &[u8], script: Option<&str>) -> Result<Explana
         strictness: Strictness::Lenient,
         ..Circumstances::default()
     };
-    let verdict = Verdict::from_profile(&profile, &circumstances)
-        .map_err(|error| corrupt(&error.to_string()))?;
-    explain_run(&verdict, script).ok_or_else(|| {
-        Failure::new(
-            Exit::Unknown,
-            "nothing_to_explain",
-            format!(
-                "in the run of {} PyTorch did not run out of memory",
-                file.display()
-            ),
-        )
-        .hint("`oomproof gpus --for PROFILE` says which cards it fits on")
-    })
+    Verdict::from_profile(&profile, &circumstances).map_err(|error| corrupt(&error.to_string()))
 }
 
 /// What begins like a snapshot in one of its wrappings, and like no text.
 fn is_snapshot(bytes: &[u8]) -> bool {
     let marks: [&[u8]; 4] = [b"\x80", b"PK\x03\x04", b"\x1f\x8b", b"\x28\xb5\x2f\xfd"];
     marks.iter().any(|mark| bytes.starts_with(mark))
-}
-
-fn of_snapshot(
-    file: &Path,
-    snapshot: &Snapshot,
-    script: Option<&str>,
-) -> Result<Explanation, Failure> {
-    explain_snapshot(snapshot, script).ok_or_else(|| {
-        Failure::new(
-            Exit::Unknown,
-            "nothing_to_explain",
-            format!("the snapshot {} has no request that failed", file.display()),
-        )
-        .hint(
-            "failed requests are recorded while `torch.cuda.memory._record_memory_history()` is on",
-        )
-    })
 }
 
 /// Pages and traces are text, too, and so are logs: only what can be read as a snapshot is one.

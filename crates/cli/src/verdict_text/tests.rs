@@ -1,8 +1,8 @@
 //! Hand-made verdicts and how they read. The snapshots are plain text: color is stripped as for a file.
 
 use oomproof_analysis::{
-    Answer, Assumption, Device, Estimate, ModuleShare, Oom, Peak, PhasePeak, Reason, ReasonKind,
-    Script, SiteShare, Unsupported, Verdict,
+    Answer, AskedBy, Assumption, Device, Estimate, ModuleShare, Oom, Peak, PhasePeak, Reason,
+    ReasonKind, Script, SiteShare, Unsupported, Verdict,
 };
 use oomproof_profile::{Phase, Role};
 use oomproof_units::Bytes;
@@ -125,6 +125,7 @@ fn out_of_memory() -> Verdict {
     verdict.peak.reserved_bytes = mib(7200);
     verdict.peak.roles = [(Role::Parameter, mib(475)), (Role::Activation, mib(6425))].into();
     verdict.oom = Some(Oom {
+        asked_by: AskedBy::Pytorch,
         message: Some(
             "CUDA out of memory. Tried to allocate 1.54 GiB. GPU 0 has a total capacity of 7.62 GiB of which \
              341.00 MiB is free."
@@ -135,6 +136,7 @@ fn out_of_memory() -> Verdict {
         tried_bytes: Some(mib(1577)),
         requested_bytes: Some(mib(1570)),
         free_bytes: Some(mib(341)),
+        reserved_bytes: Some(mib(7200)),
         held_by: [(Role::Parameter, mib(475)), (Role::Activation, mib(6425))].into(),
         would_have_fitted_bytes: Some(mib(9042)),
         survived: false,

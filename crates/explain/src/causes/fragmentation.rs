@@ -55,10 +55,15 @@ fn detect(case: &Case<'_>) -> Option<Finding> {
     } else {
         score
     };
-    Some(Finding::candidate(
+    let finding = Finding::candidate(
         score,
         format!(
             "{idle} was reserved without a tensor in it ({percent} % of the card), and {tried} was asked for"
         ),
-    ))
+    );
+    let hole = case.held.and_then(|held| held.largest_hole_bytes);
+    Some(match hole {
+        Some(hole) => finding.and(format!("the largest piece without a tensor was {hole}")),
+        None => finding,
+    })
 }

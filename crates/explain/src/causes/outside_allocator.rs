@@ -39,6 +39,12 @@ fn detect(case: &Case<'_>) -> Option<Finding> {
                 "NCCL could not get its buffers, which it asks the driver for and not PyTorch",
             ));
         }
+        Format::RunRefused => {
+            return Some(Finding::candidate(
+                66,
+                "the request that was refused was not PyTorch's allocator's: a library or the context asked the driver directly",
+            ));
+        }
         Format::LibraryAllocator => {
             return Some(Finding::candidate(
                 62,
@@ -108,8 +114,10 @@ fn detect(case: &Case<'_>) -> Option<Finding> {
 }
 
 fn small_card(own: Bytes, percent: u64) -> Finding {
+    // Where the context takes half of the card, hardly anything would fit beside it.
+    let score = if percent >= 50 { 80 } else { 28 };
     Finding::candidate(
-        28,
+        score,
         format!("the context and libraries of this process take {own}, {percent} % of the card"),
     )
 }

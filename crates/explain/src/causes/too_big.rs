@@ -72,11 +72,17 @@ fn detect(case: &Case<'_>) -> Option<Finding> {
     let mut finding = Finding::candidate(score, evidence);
     if let Some(lines) = case
         .held
-        .filter(|_| case.is(Format::Snapshot))
+        .filter(|held| held.total() == held.unknown_bytes)
         .and_then(|held| Held::largest(&held.lines))
     {
+        let room = balance.idle_bytes + balance.free_bytes.unwrap_or_default();
+        let so = if room < tried {
+            ", so pieces are not what is missing"
+        } else {
+            ""
+        };
         finding = finding.and(format!(
-            "{} of it was without a tensor, so pieces are not what is missing; by source line, {lines}",
+            "{} of what PyTorch held was without a tensor{so}; by source line, {lines}",
             balance.idle_bytes
         ));
     } else if let Some(held) = case.held.filter(|held| held.total() > Bytes::ZERO) {

@@ -8,6 +8,7 @@ use crate::cause::CauseId;
 use crate::moment::Moment;
 use crate::release::Release;
 use crate::remedy::{Advice, Cost, Kind, Numerics, Saves};
+use crate::script::{self, Suspicion};
 
 const FULL: &[CauseId] = &[
     CauseId::TooBig,
@@ -175,14 +176,14 @@ fn accumulate(case: &Case<'_>) -> Option<Advice> {
     })
 }
 
+/// Batches on their way to the device.
+const STEPWISE: &str = "for x, y in loader:\n    x = x.to(\"cuda\", non_blocking=True)\n    y = y.to(\"cuda\", non_blocking=True)";
+
 fn one_by_one(case: &Case<'_>) -> Option<Advice> {
-    let suspect = case
-        .suspects
-        .iter()
-        .find(|suspect| suspect.does == crate::script::Suspicion::WholeDataOnDevice);
+    let edits = script::edits(case.suspects, &[Suspicion::WholeDataOnDevice]);
     let at_load = case.phase() == Some(Moment::Load);
-    let text = match suspect {
-        Some(suspect) => format!(
+    let text = match &edits {
+        Some((suspect, _)) => format!(
             "line {} moves a whole data set: `{}`",
             suspect.line, suspect.code
         ),
@@ -194,7 +195,10 @@ fn one_by_one(case: &Case<'_>) -> Option<Advice> {
     Some(Advice {
         saves: Saves::Unknown,
         text,
-        code: "for x, y in loader:\n    x = x.to(\"cuda\", non_blocking=True)\n    y = y.to(\"cuda\", non_blocking=True)".into(),
+        code: match edits {
+            Some((_, code)) => format!("{code}\n{STEPWISE}"),
+            None => STEPWISE.to_owned(),
+        },
     })
 }
 

@@ -6,6 +6,7 @@ use crate::case::Case;
 use crate::cause::CauseId;
 use crate::release::Release;
 use crate::remedy::{Advice, Cost, Kind, Numerics, Saves};
+use crate::script::{self, Suspicion};
 
 pub(super) const KINDS: &[Kind] = &[
     Kind {
@@ -19,7 +20,7 @@ pub(super) const KINDS: &[Kind] = &[
     Kind {
         id: "outputs_to_cpu",
         title: "outputs kept in main memory, or only their sums",
-        serves: &[CauseId::EvalPhase],
+        serves: &[CauseId::EvalPhase, CauseId::AutogradRetention],
         numerics: Numerics::None,
         cost: Cost::Little,
         write: to_cpu,
@@ -32,24 +33,41 @@ fn no_grad(case: &Case<'_>) -> Option<Advice> {
     } else {
         "inference_mode"
     };
+    let edits = script::edits(case.suspects, &[Suspicion::GradInEvaluation]);
+    let at = edits.as_ref().map_or_else(String::new, |(suspect, _)| {
+        format!("; here at line {}", suspect.line)
+    });
     Some(Advice {
         saves: case
             .held
             .map(|held| held.batch_bytes)
             .filter(|bytes| *bytes > Bytes::ZERO)
             .map_or(Saves::Unknown, Saves::UpTo),
-        text: "`model.eval()` switches layers over and keeps graphs all the same; this does not"
-            .into(),
-        code: format!(
-            "model.eval()\nwith torch.{word}():\n    for x, y in loader:\n        output = model(x)"
+        text: format!(
+            "`model.eval()` switches layers over and keeps graphs all the same; this does not{at}"
         ),
+        code: edits
+            .map(|(_, code)| code.replace("no_grad", word))
+            .filter(|code| !code.is_empty())
+            .unwrap_or_else(|| {
+                format!(
+                    "model.eval()\nwith torch.{word}():\n    for x, y in loader:\n        output = model(x)"
+                )
+            }),
     })
 }
 
-fn to_cpu(_case: &Case<'_>) -> Option<Advice> {
+fn to_cpu(case: &Case<'_>) -> Option<Advice> {
+    let edits = script::edits(case.suspects, &[Suspicion::CollectsOutputs]);
+    let at = edits.as_ref().map_or_else(String::new, |(suspect, _)| {
+        format!("; here at line {}", suspect.line)
+    });
     Some(Advice {
         saves: Saves::Unknown,
-        text: "outputs of the whole set pile up on the card; classes or sums are enough for most metrics".into(),
-        code: "predictions.append(output.argmax(-1).cpu())\n# Trainer: TrainingArguments(eval_accumulation_steps=8, per_device_eval_batch_size=1), preprocess_logits_for_metrics=...".into(),
+        text: format!("outputs of the whole set pile up on the card; classes or sums are enough for most metrics{at}"),
+        code: edits.map_or_else(
+            || "predictions.append(output.argmax(-1).cpu())\n# Trainer: TrainingArguments(eval_accumulation_steps=8, per_device_eval_batch_size=1), preprocess_logits_for_metrics=...".to_owned(),
+            |(_, code)| code,
+        ),
     })
 }

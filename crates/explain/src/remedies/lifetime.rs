@@ -6,7 +6,7 @@ use crate::case::Case;
 use crate::cause::CauseId;
 use crate::held::Held;
 use crate::remedy::{Advice, Cost, Kind, Numerics, Saves};
-use crate::script::Suspicion;
+use crate::script::{self, Suspicion};
 
 pub(super) const KINDS: &[Kind] = &[
     Kind {
@@ -49,14 +49,12 @@ pub(super) const KINDS: &[Kind] = &[
 ];
 
 fn detach(case: &Case<'_>) -> Option<Advice> {
-    let suspect = case.suspects.iter().find(|suspect| {
-        matches!(
-            suspect.does,
-            Suspicion::KeepsGraph | Suspicion::RetainsGraph
-        )
-    });
-    let text = match suspect {
-        Some(suspect) => format!("line {} keeps the graph of every step: `{}`", suspect.line, suspect.code),
+    let edits = script::edits(
+        case.suspects,
+        &[Suspicion::KeepsGraph, Suspicion::RetainsGraph],
+    );
+    let text = match &edits {
+        Some((suspect, _)) => format!("line {}, `{}`: {}", suspect.line, suspect.code, suspect.why),
         None => "a loss that is added up, an output in a list or a hidden state carried over keeps the graph of its step".to_owned(),
     };
     let growth = case.held.map(|held| held.growth_bytes_per_step);
@@ -67,7 +65,10 @@ fn detach(case: &Case<'_>) -> Option<Advice> {
     Some(Advice {
         saves: Saves::Unknown,
         text,
-        code: "total_loss += loss.item()\noutputs.append(output.detach().cpu())\nhidden = hidden.detach()".into(),
+        code: edits.map_or_else(
+            || "total_loss += loss.item()\noutputs.append(output.detach().cpu())\nhidden = hidden.detach()".to_owned(),
+            |(_, code)| code,
+        ),
     })
 }
 

@@ -7,6 +7,7 @@ use crate::cause::CauseId;
 use crate::moment::Moment;
 use crate::release::Release;
 use crate::remedy::{Advice, Cost, Kind, Numerics, Saves};
+use crate::script::{self, Suspicion};
 
 pub(super) const KINDS: &[Kind] = &[
     Kind {
@@ -44,10 +45,16 @@ fn to_cpu(case: &Case<'_>) -> Option<Advice> {
     } else {
         "state = torch.load(path, map_location=\"cpu\", mmap=True)\nmodel.load_state_dict(state)\ndel state"
     };
+    let edits = script::edits(case.suspects, &[Suspicion::LoadsOntoDevice]);
+    let at = edits.as_ref().map_or_else(String::new, |(suspect, _)| {
+        format!("; here at line {}", suspect.line)
+    });
     Some(Advice {
         saves: Saves::Unknown,
-        text: "without `map_location` a checkpoint that was saved on the GPU returns there, beside the live model; it saves one copy of what is in the file".into(),
-        code: code.into(),
+        text: format!(
+            "without `map_location` a checkpoint that was saved on the GPU returns there, beside the live model; it saves one copy of what is in the file{at}"
+        ),
+        code: edits.map_or_else(|| code.to_owned(), |(_, code)| code),
     })
 }
 
@@ -64,6 +71,9 @@ fn quantized(case: &Case<'_>) -> Option<Advice> {
         return None;
     }
     let live = case.balance.as_ref()?.live_bytes;
+    if live == Bytes::ZERO {
+        return None;
+    }
     Some(Advice {
         saves: Saves::UpTo(Bytes::new(live.get() / 4 * 3)),
         text: "weights of 16 bits become a half or a quarter; the figure is for 4 bits and if everything that is live is weights".into(),

@@ -12,3 +12,4 @@ mod remedies;
 mod snapshots;
 /// Texts of every generation, written as PyTorch writes them.
 mod texts;
+mod together;

@@ -176,20 +176,7 @@ impl Timeline {
                 ..
             } => {
                 self.device(*device).driver(*used);
-                match action {
-                    DriverAction::Refused => {
-                        self.unanswered = Some(Refused {
-                            at,
-                            device: *device,
-                            size: *size,
-                            used: *used,
-                            allocated: self.device(*device).allocated(),
-                            reserved: self.device(*device).reserved(),
-                        });
-                    }
-                    DriverAction::Malloc | DriverAction::Create => self.unanswered = None,
-                    DriverAction::Free | DriverAction::Release => {}
-                }
+                self.drive(at, *device, *action, (*size, *used));
             }
             Record::Phase { phase, step, .. } => self.begin(at, *phase, *step),
             Record::Label {
@@ -253,6 +240,26 @@ impl Timeline {
                 }
                 self.notes.extend(note);
             }
+        }
+    }
+
+    /// What the driver did with a request: of how many bytes, and what was in use then.
+    fn drive(&mut self, at: usize, device: u8, action: DriverAction, (size, used): (u64, u64)) {
+        let levels = self.device(device);
+        let (allocated, reserved) = (levels.allocated(), levels.reserved());
+        match action {
+            DriverAction::Refused => {
+                self.unanswered = Some(Refused {
+                    at,
+                    device,
+                    size,
+                    used,
+                    allocated,
+                    reserved,
+                });
+            }
+            DriverAction::Malloc | DriverAction::Create => self.unanswered = None,
+            DriverAction::Free | DriverAction::Release => {}
         }
     }
 

@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use oomproof_snapshot::{Action, Entry, Snapshot, StackId};
+use oomproof_snapshot::{Action, Entry, Snapshot, StackId, Trace};
 use oomproof_units::Bytes;
 
 use crate::agreement::{Agreement, RecordKind};
@@ -78,11 +78,17 @@ pub fn explain_with_snapshot(input: &Input<'_>, snapshot: &Snapshot) -> Option<E
     let state = State::at(snapshot, at);
     let mut held = held(snapshot, at, &state);
     if agreement.same_moment {
-        // Only a traceback in the text can say more than the stack of the request.
-        let stack = failure(snapshot, at);
-        held.phase = facts.failures[facts.explained].phase.or(stack.phase);
-        let place = facts.failures[facts.explained].r#where.clone();
-        held.place = place.or(stack.r#where);
+        // A traceback in the text says more than the stack of the request; the end of a trace has none.
+        let own = &facts.failures[facts.explained];
+        let recorded = snapshot.traces().get(at.device);
+        let stack = recorded
+            .filter(|trace| at.at < trace.len())
+            .map(|_| failure(snapshot, at));
+        held.phase = own.phase.or(stack.as_ref().and_then(|stack| stack.phase));
+        held.place = own
+            .r#where
+            .clone()
+            .or(stack.and_then(|stack| stack.r#where));
     } else {
         held.unknown_bytes = Bytes::ZERO;
         held.largest_hole_bytes = None;
@@ -127,7 +133,7 @@ fn end_of(snapshot: &Snapshot, device: Option<u32>) -> Failed {
     });
     Failed {
         device,
-        at: snapshot.traces().get(device).map_or(0, |trace| trace.len()),
+        at: snapshot.traces().get(device).map_or(0, Trace::len),
     }
 }
 

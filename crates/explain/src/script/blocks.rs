@@ -230,7 +230,7 @@ for a in b:
 e()
 ";
 
-    fn find<'a>(program: &'a Program<'_>, code: &str) -> usize {
+    fn find(program: &Program<'_>, code: &str) -> usize {
         (0..program.statements.len())
             .find(|&at| program.code(at) == code)
             .unwrap_or_else(|| panic!("{code}"))

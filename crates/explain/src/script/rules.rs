@@ -74,7 +74,7 @@ struct Rules<'p, 'a> {
     evaluates_safely: bool,
 }
 
-impl<'a> Rules<'_, 'a> {
+impl Rules<'_, '_> {
     fn look(&mut self, at: usize) {
         let tokens = self.program.tokens(at);
         if tokens.is_empty() {
@@ -221,7 +221,7 @@ impl<'a> Rules<'_, 'a> {
         };
         let of_loss = says("loss");
         let scalar = of_loss || ["acc", "metric", "score"].iter().any(|word| says(word));
-        let head = self.program.text(&tokens[..call + 1]);
+        let head = self.program.text(&tokens[..=call]);
         let text = self.program.text(value);
         match keeps {
             Keeps::Graph if of_loss => {
@@ -261,7 +261,7 @@ impl<'a> Rules<'_, 'a> {
                     let behind = tokens.get(end + 1..).unwrap_or_default();
                     format!(
                         "{}({}){}",
-                        self.program.text(&tokens[..call + 1]),
+                        self.program.text(&tokens[..=call]),
                         others.join(", "),
                         self.program.text(behind)
                     )
@@ -407,7 +407,7 @@ impl<'a> Rules<'_, 'a> {
         let behind = tokens.get(end + 1..).unwrap_or_default();
         let instead = format!(
             "{}({}, map_location=\"cpu\"){}",
-            self.program.text(&tokens[..call + 1]),
+            self.program.text(&tokens[..=call]),
             inner.join(", "),
             self.program.text(behind)
         );

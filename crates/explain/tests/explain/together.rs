@@ -118,7 +118,7 @@ fn the_lines_and_the_largest_piece_are_the_snapshot_s() {
     assert_eq!(found.causes[0].id, CauseId::Fragmentation);
     let evidence = found.causes[0].evidence.join(" ");
     assert!(
-        evidence.contains("the largest piece without a tensor was 1.00 GiB"),
+        evidence.contains("the largest piece without a tensor was 1024.00 MiB"),
         "{evidence}"
     );
     let place = found.failures[0].r#where.as_ref().unwrap();

@@ -208,7 +208,9 @@ def _watch_optimizers(context: Context, known: List[Any]) -> Undo:
 def _listed(optimizer: Union[Any, Sequence[Any], None]) -> List[Any]:
     if optimizer is None:
         return []
-    return list(optimizer) if isinstance(optimizer, (list, tuple)) else [optimizer]
+    given = list(optimizer) if isinstance(optimizer, (list, tuple)) else [optimizer]
+    # accelerate's stands around the one that steps.
+    return [getattr(entry, "optimizer", entry) for entry in given]
 
 
 def _lever(name: str) -> Lever:

@@ -117,7 +117,8 @@ class Effects:
         def make(original: Any) -> Any:
             @functools.wraps(original)
             def step(_optimizer: Any, *args: Any, **kwargs: Any) -> Any:
-                if args or kwargs.get("closure") is not None:
+                closure = args[0] if args else kwargs.get("closure")
+                if closure is not None:
                     if self._open and len(self._sizes) > 1:
                         self._refuse("the optimizer computes the loss itself, in a closure")
                     return original(*args, **kwargs)

@@ -38,6 +38,15 @@ class Reduction:
     count: Optional[Count] = None
 
 
+@dataclass(frozen=True)
+class _Leaf:
+    """Where a walk from the loss ends: a mean or a sum, and what it is divided by on the way."""
+
+    node: Any
+    is_mean: bool
+    denominator: Any
+
+
 def of(loss: Any, *, samples: int, may_read: bool) -> Reduction:
     """How `loss`, computed from so many samples, is reduced.
 
@@ -49,8 +58,9 @@ def of(loss: Any, *, samples: int, may_read: bool) -> Reduction:
     Raises:
         PlanRefused: It is no mean.
     """
-    leaves: List[Optional[Count]] = []
-    _walk(loss.grad_fn, leaves, denominator=None, samples=samples)
+    found: List[_Leaf] = []
+    _walk(loss.grad_fn, found, denominator=None)
+    leaves = [_count(leaf, samples=samples) for leaf in found]
     counts = [leaf for leaf in leaves if leaf is not None]
     if not counts:
         return Reduction()
@@ -63,41 +73,54 @@ def of(loss: Any, *, samples: int, may_read: bool) -> Reduction:
     raise PlanRefused("the loss is a sum of means over different numbers of labels")
 
 
-def _walk(node: Any, leaves: List[Optional[Count]], *, denominator: Any, samples: int) -> None:
+def is_divided_sum(loss: Any) -> bool:
+    """Whether `loss` consists of sums alone, each divided by something.
+
+    Raises:
+        PlanRefused: It is nothing of the kind that `of` knows.
+    """
+    found: List[_Leaf] = []
+    _walk(loss.grad_fn, found, denominator=None)
+    return all(not leaf.is_mean and leaf.denominator is not None for leaf in found)
+
+
+def _count(leaf: _Leaf, *, samples: int) -> Optional[Count]:
+    if not leaf.is_mean:
+        return _count_of_sum(leaf.node, leaf.denominator, samples=samples)
+    if not leaf.node.name().startswith("NllLoss"):
+        return None
+    if leaf.denominator is not None:
+        _refuse_denominator(leaf.denominator)
+    return _nll_count(leaf.node)
+
+
+def _walk(node: Any, leaves: List[_Leaf], *, denominator: Any) -> None:
     if node is None:
         raise PlanRefused("the loss has no graph")
     name = node.name()
     inputs = [entry for entry, _ in node.next_functions if entry is not None]
     saved = getattr(node, "_saved_reduction", None)
-    if saved == _MEAN_OF:
-        if denominator is not None and name.startswith("NllLoss"):
-            _refuse_denominator(denominator)
-        leaves.append(_nll_count(node) if name.startswith("NllLoss") else None)
-    elif saved == _SUM_OF or _SUM.match(name):
-        if inputs and _MANY.match(inputs[0].name()) and _is_list(inputs[0]):
-            _walk_all(inputs[0], leaves, denominator=denominator, samples=samples)
-        else:
-            leaves.append(_count_of_sum(node, denominator, samples=samples))
-    elif _MEAN.match(name):
+    is_sum = saved == _SUM_OF or _SUM.match(name) is not None
+    if is_sum or saved == _MEAN_OF or _MEAN.match(name):
         if inputs and _is_list(inputs[0]):
-            _walk_all(inputs[0], leaves, denominator=denominator, samples=samples)
+            _walk_all(inputs[0], leaves, denominator=denominator)
         else:
-            leaves.append(None)
+            leaves.append(_Leaf(node, is_mean=not is_sum, denominator=denominator))
     elif _MANY.match(name) and len(inputs) > 1:
-        _walk_all(node, leaves, denominator=denominator, samples=samples)
+        _walk_all(node, leaves, denominator=denominator)
     elif _LINEAR.match(name) and len(inputs) == 1:
         if name.startswith("DivBackward"):
             divisor = getattr(node, "_saved_other", None)
             denominator = divisor if divisor is not None and divisor.dim() == 0 else denominator
-        _walk(inputs[0], leaves, denominator=denominator, samples=samples)
+        _walk(inputs[0], leaves, denominator=denominator)
     else:
         raise PlanRefused(f"the loss is no mean over samples: `{name}` does not add up over parts of a batch")
 
 
-def _walk_all(node: Any, leaves: List[Optional[Count]], *, denominator: Any, samples: int) -> None:
+def _walk_all(node: Any, leaves: List[_Leaf], *, denominator: Any) -> None:
     for entry, _ in node.next_functions:
         if entry is not None:
-            _walk(entry, leaves, denominator=denominator, samples=samples)
+            _walk(entry, leaves, denominator=denominator)
 
 
 def _is_list(node: Any) -> bool:

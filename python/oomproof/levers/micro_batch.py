@@ -7,7 +7,8 @@ the loop runs once per part, and what must happen once per batch waits for the l
 from __future__ import annotations
 
 import functools
-from typing import Any, List, Optional
+import sys
+from typing import Any, Iterable, List, Optional, Tuple
 
 from . import expectations, splitting
 from .context import Context, Moment
@@ -16,16 +17,19 @@ from .lever import Undo
 from .parameters import Parameters, count, known
 from .patches import Patches
 from .refusal import PlanRefused
+from .trainer_batches import TrainerBatches
 
 NAME = "micro-batch"
 MOMENT = Moment.START
+
+_ACCELERATE = "accelerate.data_loader"
 
 
 def check(context: Context, parameters: Parameters) -> Optional[str]:
     known(parameters, "chunks")
     count(parameters, "chunks", least=2)
     if context.model is not None:
-        return batch_normalization(context, context.model)
+        return batch_normalization(context, _training(context.model))
     return None
 
 
@@ -34,13 +38,17 @@ def apply(context: Context, parameters: Parameters) -> Undo:
     return loops.watch()
 
 
-def batch_normalization(context: Context, model: Any) -> Optional[str]:
-    """Why the statistics of a batch stand in the way."""
+def batch_normalization(context: Context, modules: Iterable[Tuple[str, Any]]) -> Optional[str]:
+    """Why the statistics of a batch stand in the way, if one of `modules` computes them."""
     kind = context.torch.nn.modules.batchnorm._BatchNorm
-    for path, module in model.named_modules():
-        if isinstance(module, kind) and module.training:
+    for path, module in modules:
+        if isinstance(module, kind):
             return f"`{path}` normalizes over the batch, and a part of it has other statistics"
     return None
+
+
+def _training(model: Any) -> Iterable[Tuple[str, Any]]:
+    return ((path, module) for path, module in model.named_modules() if module.training)
 
 
 class _Loops:
@@ -50,11 +58,21 @@ class _Loops:
         self.context = context
         self.chunks = chunks
         self.effects = Effects(context, lever=NAME, may_read=context.values_are_known)
-        self.active: List[Any] = []
+        # Iterators that are asked for a batch right now.
+        self.active = 0
         # The last call of `train` or `eval` on any module, where the model is not known yet.
         self._evaluating = False
         self._looked_at: Optional[Any] = None
         self.expected_once = False
+        self._looked = False
+        self._patches = Patches()
+        self.trainer = TrainerBatches(
+            context,
+            chunks=chunks,
+            lever=NAME,
+            expects=lambda rows: expectations.check_batch(context, rows),
+            refused=lambda model: batch_normalization(context, model.named_modules()),
+        )
 
     def watch(self) -> Undo:
         patches = Patches()
@@ -65,13 +83,32 @@ class _Loops:
         patches.wrap(data.DataLoader, "__iter__", self._wrap_iter)
         for kind in _subclasses_with_own(data.DataLoader):
             patches.wrap(kind, "__iter__", self._wrap_iter)
+        patches.attribute(data.DataLoader, "__init_subclass__", self._subclassed(data.DataLoader))
         patches.wrap(torch.nn.Module, "train", self._wrap_train)
+        patches.later(self.trainer.undo)
+        # Frameworks may be imported later, but they move the model before it trains.
+        patches.wrap(torch.nn.Module, "to", self._wrap_to)
+        self._patches = patches
+        self._look()
         return patches.undo
+
+    def _look(self) -> None:
+        """Puts the loops of frameworks in place, once they are imported."""
+        self.trainer.look()
+        module = sys.modules.get(_ACCELERATE)
+        if module is None or self._looked:
+            return
+        self._looked = True
+        for name in ("DataLoaderShard", "DataLoaderDispatcher"):
+            # They are no loaders of torch's but hold one, and ask it for a batch ahead.
+            kind = getattr(module, name, None)
+            if kind is not None:
+                self._patches.wrap(kind, "__iter__", self._wrap_iter)
 
     def trains(self) -> bool:
         """Whether the loop that asks for a batch is one that trains."""
         context = self.context
-        if not context.torch.is_grad_enabled() or context.torch.is_inference_mode_enabled():
+        if self.trainer.inside or not context.torch.is_grad_enabled() or context.torch.is_inference_mode_enabled():
             return False
         if context.model is None:
             return not self._evaluating and bool(context.optimizers())
@@ -79,7 +116,7 @@ class _Loops:
             return False
         if self._looked_at is not context.model:
             self._looked_at = context.model
-            reason = batch_normalization(context, context.model)
+            reason = batch_normalization(context, _training(context.model))
             if reason is not None:
                 context.refuse(reason, lever=NAME)
         return True
@@ -87,12 +124,35 @@ class _Loops:
     def _wrap_iter(self, function: Any) -> Any:
         @functools.wraps(function)
         def iterate(loader: Any) -> Any:
-            # Loaders that have an iteration of their own ask the one below for it.
-            if any(entry is loader for entry in self.active):
+            # Loaders that have an iteration of their own ask another for batches.
+            if self.active:
                 return function(loader)
             return _Parts(self, loader, function)
 
         return iterate
+
+    def _subclassed(self, loader: Any) -> Any:
+        """`DataLoader.__init_subclass__`, for loaders that are defined later."""
+        before = getattr(loader.__init_subclass__, "__func__", None)
+        wrap = self._wrap_iter
+
+        def wrapped(cls: Any, /, **kwargs: Any) -> None:
+            if before is not None:
+                before(cls, **kwargs)
+            else:
+                super(loader, cls).__init_subclass__(**kwargs)
+            if "__iter__" in vars(cls):
+                cls.__iter__ = wrap(cls.__iter__)
+
+        return classmethod(wrapped)
+
+    def _wrap_to(self, function: Any) -> Any:
+        @functools.wraps(function)
+        def to(module: Any, *args: Any, **kwargs: Any) -> Any:
+            self._look()
+            return function(module, *args, **kwargs)
+
+        return to
 
     def _wrap_train(self, function: Any) -> Any:
         @functools.wraps(function)
@@ -139,12 +199,11 @@ class _Parts:
             self._loops.effects.end()
 
     def _within(self, function: Any, argument: Any) -> Any:
-        active = self._loops.active
-        active.append(self._loader)
+        self._loops.active += 1
         try:
             return function(argument)
         finally:
-            active.pop()
+            self._loops.active -= 1
 
     def _take_apart(self, batch: Any) -> None:
         context, torch = self._loops.context, self._loops.context.torch

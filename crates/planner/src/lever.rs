@@ -84,6 +84,8 @@ pub(crate) enum Holds {
     Text,
     /// A list of module paths that is not empty.
     Modules,
+    /// A number from zero to one.
+    Fraction,
 }
 
 impl Parameter {
@@ -114,6 +116,9 @@ impl Parameter {
                         .iter()
                         .all(|item| item.as_str().is_some_and(|path| !path.is_empty()))
             }),
+            Holds::Fraction => value
+                .as_f64()
+                .is_some_and(|number| (0.0..=1.0).contains(&number)),
         }
     }
 }
@@ -133,6 +138,7 @@ impl fmt::Display for Parameter {
             }
             Holds::Text => f.write_str("a text"),
             Holds::Modules => f.write_str("a list of module paths"),
+            Holds::Fraction => f.write_str("a number from 0 to 1"),
         }
     }
 }

@@ -25,11 +25,43 @@ pub enum LeverName {
     Autocast,
     /// Activations that wait in host memory.
     ActivationOffload,
+    /// Gradients that are freed between steps.
+    SetToNone,
+    /// Gradients that lie in the buckets of distributed training.
+    GradientBucketView,
+    /// Forward and backward passes slice by slice, without a loader to cut.
+    SplitForward,
+    /// Parameters in a shorter format.
+    Bf16Parameters,
+    /// A smaller state of the optimizer.
+    OptimizerState,
+    /// Each parameter updated as soon as its gradient is there.
+    OptimizerInBackward,
+    /// The optimizer and its state on the host.
+    OptimizerOffload,
+    /// `torch.compile`.
+    Compile,
+    /// Small trained matrices beside frozen weights.
+    Lora,
+    /// Images with their channels last.
+    ChannelsLast,
+    /// Evaluation that keeps nothing for a backward pass.
+    InferenceEvaluation,
+    /// A smaller batch in evaluation.
+    EvaluationBatch,
+    /// Data that go to the device batch by batch.
+    PerBatchTransfer,
+    /// Tensors that are freed when they are no longer used.
+    FreeEarly,
+    /// Modules without part of their channels.
+    Prune,
+    /// Another card.
+    LargerCard,
 }
 
 impl LeverName {
     /// All of them, in the order in which plans list them.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 24] = [
         Self::AllocatorSettings,
         Self::OptimizerImplementation,
         Self::MicroBatch,
@@ -38,6 +70,22 @@ impl LeverName {
         Self::Attention,
         Self::Autocast,
         Self::ActivationOffload,
+        Self::SetToNone,
+        Self::GradientBucketView,
+        Self::SplitForward,
+        Self::Bf16Parameters,
+        Self::OptimizerState,
+        Self::OptimizerInBackward,
+        Self::OptimizerOffload,
+        Self::Compile,
+        Self::Lora,
+        Self::ChannelsLast,
+        Self::InferenceEvaluation,
+        Self::EvaluationBatch,
+        Self::PerBatchTransfer,
+        Self::FreeEarly,
+        Self::Prune,
+        Self::LargerCard,
     ];
 
     /// The word in plans and on the command line.
@@ -51,6 +99,22 @@ impl LeverName {
             Self::Attention => "attention",
             Self::Autocast => "autocast",
             Self::ActivationOffload => "activation-offload",
+            Self::SetToNone => "set-to-none",
+            Self::GradientBucketView => "gradient-bucket-view",
+            Self::SplitForward => "split-forward",
+            Self::Bf16Parameters => "bf16-parameters",
+            Self::OptimizerState => "optimizer-state",
+            Self::OptimizerInBackward => "optimizer-in-backward",
+            Self::OptimizerOffload => "optimizer-offload",
+            Self::Compile => "compile",
+            Self::Lora => "lora",
+            Self::ChannelsLast => "channels-last",
+            Self::InferenceEvaluation => "inference-evaluation",
+            Self::EvaluationBatch => "evaluation-batch",
+            Self::PerBatchTransfer => "per-batch-transfer",
+            Self::FreeEarly => "free-early",
+            Self::Prune => "prune",
+            Self::LargerCard => "larger-card",
         }
     }
 }

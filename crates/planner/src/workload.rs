@@ -111,11 +111,8 @@ impl BlockModel {
             Mode::Full => self.forward_ns,
             Mode::KeepProducts => self.forward_ns * REST_OF_PRODUCTS,
             Mode::Offload => {
-                let over_bus = self.saved_in_step / HOST_BYTES_PER_NS;
-                // One way hides behind the forward pass, the other behind the backward pass.
-                (over_bus - self.forward_ns).max(0.0)
-                    + (over_bus - BACKWARD_OVER_FORWARD * self.forward_ns).max(0.0)
-                    + 0.02 * self.forward_ns
+                // There and back, on the stream that computes.
+                2.0 * self.saved_in_step / HOST_BYTES_PER_NS
             }
         }
     }
@@ -161,6 +158,8 @@ pub(crate) struct Workload {
     pub parameters: f64,
     pub largest_parameter: f64,
     pub state: f64,
+    /// Data that lie on the device whole.
+    pub dataset: f64,
     pub gradients: f64,
     /// Whether gradients are there during the forward pass.
     pub gradients_stay: bool,
@@ -178,6 +177,7 @@ pub(crate) struct Workload {
     pub optimizer_working: f64,
     /// What evaluation needs beside what is always there.
     pub evaluation: f64,
+    pub evaluation_batch: Option<u64>,
     /// Reserved and unused, as a part of what is allocated.
     pub remainder: f64,
     /// What the process takes outside of the allocator.
@@ -244,6 +244,7 @@ impl Workload {
             parameters,
             largest_parameter: bytes(facts.largest_parameter_bytes),
             state,
+            dataset: bytes(facts.resident_dataset_bytes),
             gradients,
             gradients_stay,
             gradients_go_at_once: false,
@@ -257,6 +258,7 @@ impl Workload {
                 |peak| (peak - resident - gradients).max(0.0),
             ),
             evaluation: at(points.evaluation_peak).map_or(0.0, |peak| (peak - resident).max(0.0)),
+            evaluation_batch: facts.evaluation.as_ref().and_then(|it| it.batch),
             remainder: ratio_above(base.reserved.get() as f64, allocated),
             outside: base.process_high.saturating_sub(base.reserved).get() as f64,
             has_growing_segments: false,
@@ -279,6 +281,11 @@ impl Workload {
     /// What more than one piece adds to passes that take so long over the whole batch.
     pub(crate) fn of_pieces_ns(&self, passes_ns: f64) -> f64 {
         FIXED_PART * passes_ns * (self.pieces - 1) as f64
+    }
+
+    /// The time that so many bytes take over the bus to the host.
+    pub(crate) fn over_bus_ns(bytes: f64) -> f64 {
+        bytes / HOST_BYTES_PER_NS
     }
 
     /// Books a lever's time.

@@ -1,5 +1,5 @@
 //! `activation-offload`: what a block keeps for its backward pass waits in host memory. It costs no computation, and
-//! the way over the bus twice.
+//! the way over the bus twice, which hides behind nothing.
 
 use serde_json::Value;
 
@@ -12,7 +12,10 @@ use crate::numerics::Numerics;
 pub(super) static LEVER: Lever = Lever {
     name: LeverName::ActivationOffload,
     numerics: Numerics::None,
-    parameters: &[Parameter::optional("modules", Holds::Modules)],
+    parameters: &[
+        Parameter::optional("modules", Holds::Modules),
+        Parameter::optional("least_bytes", Holds::Count(0)),
+    ],
     conflicts: &[],
     offered: Offered::Freely,
     check: |script: &Script<'_>| has_blocks(&script.facts.blocks),

@@ -9,9 +9,8 @@ use crate::lever_use::{LeverUse, Parameters};
 use crate::numerics::Numerics;
 use crate::workload::{TimePart, Workload};
 
-/// The scores of a piece may be computed twice: once for the loss, once for its gradient. What is no block does more
-/// than this layer.
-const COMPUTED_AGAIN: f64 = 0.5;
+/// Products of fewer rows, as a part of the passes of what is no block.
+const SMALLER: f64 = 0.05;
 /// Launches of the pieces, as a part of a forward pass.
 const LAUNCHES: f64 = 0.01;
 /// Scores, their logarithms and their gradient, which are alive together.
@@ -20,7 +19,10 @@ const COPIES: f64 = 3.0;
 pub(super) static LEVER: Lever = Lever {
     name: LeverName::ChunkedLoss,
     numerics: Numerics::Rounding,
-    parameters: &[Parameter::required("chunks", Holds::Count(2))],
+    parameters: &[
+        Parameter::required("chunks", Holds::Count(2)),
+        Parameter::optional("linear", Holds::Text),
+    ],
     conflicts: &[],
     offered: Offered::Freely,
     check,
@@ -45,21 +47,23 @@ fn check(script: &Script<'_>) -> Result<(), String> {
     if loss.linear.is_none() {
         return Err("the scores do not come straight from a linear layer".to_owned());
     }
-    if loss
-        .label_smoothing
-        .is_some_and(|smoothing| smoothing > 0.0)
-    {
-        return Err("labels are smoothed".to_owned());
-    }
     Ok(())
 }
 
 fn options(script: &Script<'_>) -> Vec<Parameters> {
-    let rows = script.facts.loss.as_ref().and_then(|loss| loss.rows);
+    let loss = script.facts.loss.as_ref();
+    let rows = loss.and_then(|loss| loss.rows);
+    let linear = loss.and_then(|loss| loss.linear.as_deref());
     [4_u64, 16, 64]
         .into_iter()
         .filter(|chunks| rows.is_none_or(|rows| chunks * 8 <= rows))
-        .map(|chunks| Parameters::from([("chunks".to_owned(), json!(chunks))]))
+        .map(|chunks| {
+            let mut parameters = Parameters::from([("chunks".to_owned(), json!(chunks))]);
+            if let Some(linear) = linear {
+                parameters.insert("linear".to_owned(), json!(linear));
+            }
+            parameters
+        })
         .collect()
 }
 
@@ -84,8 +88,8 @@ fn shape(used: &LeverUse, workload: &mut Workload) {
     };
     workload.loss_saved = 0.0;
     workload.loss_working = whole.min(scores) / chunks;
-    let again = COMPUTED_AGAIN * workload.head_ns + LAUNCHES * workload.forward_ns;
-    workload.add_time(TimePart::Loss, again);
+    let added = SMALLER * workload.head_ns + LAUNCHES * workload.forward_ns;
+    workload.add_time(TimePart::Loss, added);
 }
 
 fn code(used: &LeverUse, writing: &Writing<'_>) -> Option<String> {

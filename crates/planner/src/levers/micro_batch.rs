@@ -21,7 +21,7 @@ pub(super) static LEVER: Lever = Lever {
     shape,
     describe: |used| {
         format!(
-            "each batch in {} pieces, whose gradients are added up",
+            "each batch in {} pieces, whose gradients are added up; dropout draws other numbers",
             used.count("chunks").unwrap_or(0)
         )
     },
@@ -45,27 +45,31 @@ fn check(script: &Script<'_>) -> Result<(), String> {
     if facts.batchnorm == Some(true) {
         return Err("batch normalization would see smaller batches".to_owned());
     }
+    let compares_samples = facts.loss.as_ref().is_some_and(|loss| {
+        loss.rows.is_some() && loss.rows == loss.classes && loss.rows == facts.batch
+    });
+    if compares_samples {
+        return Err("the loss compares the samples of a batch with each other".to_owned());
+    }
     if facts.lr_set_by_hand == Some(true) {
         return Err("the script sets the learning rate from a counter of its own".to_owned());
     }
     Ok(())
 }
 
-/// The numbers of pieces that make a difference: each leaves another largest piece.
 fn options(script: &Script<'_>) -> Vec<Parameters> {
     let batch = script.facts.batch.unwrap_or(1);
     // Frameworks take the size of a piece, so that all pieces are of one size.
     let needs_divisor = script.facts.batch_source != Some(BatchSource::Loader);
-    let mut options = Vec::new();
-    let mut largest = batch;
-    for chunks in 2..=batch {
-        if batch.div_ceil(chunks) == largest || (needs_divisor && !batch.is_multiple_of(chunks)) {
-            continue;
-        }
-        largest = batch.div_ceil(chunks);
-        options.push(Parameters::from([("chunks".to_owned(), json!(chunks))]));
-    }
-    options
+    piece_counts(batch)
+        .filter(|chunks| !needs_divisor || batch.is_multiple_of(*chunks))
+        .map(|chunks| Parameters::from([("chunks".to_owned(), json!(chunks))]))
+        .collect()
+}
+
+/// The numbers of pieces that make a difference: each leaves another largest piece.
+pub(super) fn piece_counts(batch: u64) -> impl Iterator<Item = u64> {
+    (2..=batch).filter(move |chunks| batch.div_ceil(*chunks) < batch.div_ceil(chunks - 1))
 }
 
 fn shape(used: &LeverUse, workload: &mut Workload) {

@@ -24,7 +24,7 @@ pub(super) static LEVER: Lever = Lever {
     numerics: Numerics::Rounding,
     parameters: &[Parameter::required(
         "implementation",
-        Holds::Word(&["fused", "forloop"]),
+        Holds::Word(&["fused", "forloop", "foreach"]),
     )],
     conflicts: &[],
     offered: Offered::Freely,
@@ -35,6 +35,7 @@ pub(super) static LEVER: Lever = Lever {
         Some("fused") => {
             "the optimizer's step in fused kernels, which need no temporaries".to_owned()
         }
+        Some("foreach") => "the optimizer's step over all parameters at once".to_owned(),
         _ => "the optimizer's step one parameter at a time".to_owned(),
     },
     code: |used, writing| Some(code(used, writing)),
@@ -105,10 +106,10 @@ fn code(used: &LeverUse, writing: &Writing<'_>) -> String {
     let optimizer = writing.facts.optimizer.first();
     let class = optimizer.and_then(of_torch).unwrap_or("AdamW");
     let is_fused = used.word("implementation") == Some("fused");
-    let argument = if is_fused {
-        "fused=True"
-    } else {
-        "foreach=False"
+    let argument = match used.word("implementation") {
+        Some("fused") => "fused=True",
+        Some("foreach") => "foreach=True",
+        _ => "foreach=False",
     };
     match (writing.framework, class) {
         (Framework::Trainer, "AdamW") if is_fused => {

@@ -23,6 +23,7 @@ mod child;
 mod duration;
 mod folders;
 mod launch;
+mod live;
 mod notebook;
 mod platform;
 mod profile_file;

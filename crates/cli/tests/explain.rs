@@ -133,6 +133,35 @@ fn json_from_the_standard_input() {
 }
 
 #[test]
+fn the_cards_of_this_machine_are_asked() {
+    let overview = "echo '|   0  NVIDIA L4     Off |   00000000:01:00.0 Off |  0 |'
+echo '| N/A   45C    P2   70W /  72W |   20480MiB /  23034MiB |     98%      Default |'
+echo '|    0   N/A  N/A     12345      C   python serve.py       18000MiB |'";
+    let setting = Setting::new().program("nvidia-smi", overview);
+    let output = setting.output("explain --live --json");
+    assert_eq!(output.status.code(), Some(0));
+    let found: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(found["nvidia_smi"]["processes"][0]["pid"], 12345);
+    let story = found["story"].to_string();
+    assert!(
+        story.contains("the largest process is 12345 (python serve.py)"),
+        "{story}"
+    );
+}
+
+#[test]
+fn without_a_card_there_is_nobody_to_ask() {
+    let check = |setting: &Setting, expected: &str| {
+        let output = setting.output("explain --live");
+        assert_eq!(output.status.code(), Some(5));
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(said.contains(expected), "{said}");
+    };
+    let failing = Setting::new().program("nvidia-smi", "echo No devices were found; exit 6");
+    check(&failing, "`nvidia-smi` failed: No devices were found");
+}
+
+#[test]
 fn two_records_are_one_too_many() {
     let setting = Setting::new();
     let snapshot = write_snapshot(&SnapshotBuilder::new().finish());

@@ -149,7 +149,7 @@ impl Explanation {
     pub(crate) fn of(facts: Facts<'_>) -> Self {
         let nothing = Self {
             schema: SCHEMA,
-            story: vec!["The text has no failure that is known.".to_owned()],
+            story: story::without_failure(facts.nvidia_smi.as_ref()),
             failures: Vec::new(),
             explained: None,
             figures: Figures::default(),

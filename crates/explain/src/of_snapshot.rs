@@ -177,10 +177,14 @@ fn failure(snapshot: &Snapshot, failed: Failed) -> Failure {
     let state = State::at(snapshot, failed);
     let frames = frames(snapshot, entry.stack);
     let after = trace.len() - failed.at - 1;
-    let caught = if after > 0 {
-        format!("; {after} entries follow, so the program went on")
-    } else {
-        "; the trace ends there".to_owned()
+    let later = trace.actions().iter().skip(failed.at + 1);
+    let n_new = later.filter(|action| **action == Action::Alloc).count();
+    let caught = match (after, n_new) {
+        (0, _) => "; the trace ends there".to_owned(),
+        (_, 0) => format!("; {after} entries follow, which only give memory back"),
+        _ => {
+            format!("; {after} entries follow, {n_new} of them new blocks, so the program went on")
+        }
     };
     let figures = Figures {
         tried_bytes: Some(entry.size),

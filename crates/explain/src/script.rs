@@ -279,6 +279,10 @@ mod tests {
             "def step(data):\n    data = data.to(device)\n    return data\n",
             None,
         );
+        check(
+            "def step(inputs):\n    ids = inputs['ids'].to(device)\n    for i in range(9):\n        y = ids[i]\n",
+            None,
+        );
         check("for x in loader:\n    data = x.to(device)\n", None);
         check("model = Net().to(device)", None);
         check("x = torch.load(p, 'cpu')", None);

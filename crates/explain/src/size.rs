@@ -67,16 +67,32 @@ pub(crate) fn at_end(text: &str) -> Option<Size> {
 
 fn number_length(text: &str) -> usize {
     let mut points = 0;
-    text.bytes()
+    let length = text
+        .bytes()
         .take_while(|byte| {
             points += usize::from(*byte == b'.');
             byte.is_ascii_digit() || (*byte == b'.' && points == 1)
         })
-        .count()
+        .count();
+    match text.get(length..).and_then(|rest| rest.strip_prefix(',')) {
+        Some(rest) if points == 0 && length > 0 && has_two_digits(rest) => length + 3,
+        _ => length,
+    }
+}
+
+/// Whether exactly two digits come first: the decimals of a text that was typed where the comma divides them.
+fn has_two_digits(text: &str) -> bool {
+    text.bytes().take_while(u8::is_ascii_digit).count() == 2
 }
 
 fn size(number: &str, power: u32) -> Option<Size> {
-    let number: String = number.chars().filter(|each| *each != ',').collect();
+    let number: String = match number.split_once(',') {
+        // PyTorch prints two decimals and groups no digits.
+        Some((whole, decimals)) if decimals.len() == 2 && has_two_digits(decimals) => {
+            format!("{whole}.{decimals}")
+        }
+        _ => number.chars().filter(|each| *each != ',').collect(),
+    };
     if number.is_empty() || number.len() > LONGEST_NUMBER || !number.as_bytes()[0].is_ascii_digit()
     {
         return None;
@@ -121,6 +137,7 @@ mod tests {
         check("512bytes", Some(512));
         check("3725.29gib", Some(3_999_999_679_529));
         check("9.07gb", Some(9_738_838_344));
+        check("1,54gib", Some(1_653_562_409));
         check("gib", None);
         check("", None);
         check(".gib", None);

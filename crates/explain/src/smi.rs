@@ -78,7 +78,10 @@ fn device_name(line: &str) -> Option<String> {
     index.parse::<u32>().ok()?;
     let name: Vec<&str> = rest
         .split_whitespace()
-        .take_while(|word| !matches!(*word, "On" | "Off" | "N/A" | "TCC" | "WDDM" | "MCDM"))
+        // Whether it persists, the driver's model, or the bus comes behind the name.
+        .take_while(|word| {
+            !word.contains(':') && !matches!(*word, "On" | "Off" | "N/A" | "TCC" | "WDDM" | "MCDM")
+        })
         .collect();
     let known = name.first().is_some_and(|word| {
         [

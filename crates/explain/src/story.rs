@@ -8,6 +8,7 @@ use crate::balance::Balance;
 use crate::case::Case;
 use crate::format::{Backend, Format};
 use crate::judge::Candidate;
+use crate::smi::Smi;
 
 /// Requests up to this size make a segment of 2 MiB, and up to ten times this of 20 MiB.
 const SMALL: Bytes = Bytes::from_mib(2);
@@ -19,6 +20,34 @@ pub(crate) fn story(case: &Case<'_>, causes: &[Candidate]) -> Vec<String> {
         .into_iter()
         .flatten()
         .collect()
+}
+
+/// What there is to say when nothing failed.
+pub(crate) fn without_failure(smi: Option<&Smi>) -> Vec<String> {
+    let mut story = vec!["The text has no failure that is known.".to_owned()];
+    let Some(smi) = smi else { return story };
+    for (index, device) in smi.devices.iter().enumerate() {
+        let name = device.name.as_deref().unwrap_or("the device");
+        let of_device = smi
+            .processes
+            .iter()
+            .filter(|each| each.device.is_none_or(|device| device as usize == index));
+        let largest = of_device.max_by_key(|each| each.process.bytes);
+        let who = largest.map_or_else(
+            || ", and no process is shown".to_owned(),
+            |each| {
+                format!(
+                    ", the largest process is {} ({}): {}",
+                    each.process.pid, each.name, each.process.bytes
+                )
+            },
+        );
+        story.push(format!(
+            "On GPU {index} ({name}) {} of {} are used{who}.",
+            device.used_bytes, device.total_bytes
+        ));
+    }
+    story
 }
 
 fn what_failed(case: &Case<'_>) -> String {
@@ -50,8 +79,9 @@ fn what_failed(case: &Case<'_>) -> String {
         _ => match case.tried() {
             Some(tried) => format!("{} had no room for {}", device(case), request(case, tried)),
             None => format!(
-                "{} ran out of memory, in a text without figures",
-                device(case)
+                "{} ran out of memory, {}",
+                device(case),
+                left_of_the_text(case)
             ),
         },
     };
@@ -65,6 +95,24 @@ fn what_failed(case: &Case<'_>) -> String {
     };
     let sentence = format!("{rank}{what}{moment}{place}{on}.");
     capitalized(&sentence)
+}
+
+/// What can be read of a text that does not say what was asked for.
+fn left_of_the_text(case: &Case<'_>) -> String {
+    let figures = &case.failure.figures;
+    match (
+        figures.free_bytes,
+        figures.total_bytes,
+        figures.unallocated_bytes,
+    ) {
+        (Some(free), Some(total), _) => {
+            format!("with {free} of {total} free; what was asked for cannot be read in the text")
+        }
+        (_, _, Some(idle)) => {
+            format!("with {idle} in its idle cache; the other figures are not in the text")
+        }
+        _ => "in a text without figures".to_owned(),
+    }
 }
 
 fn device(case: &Case<'_>) -> String {

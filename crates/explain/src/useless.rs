@@ -146,6 +146,9 @@ fn smaller_batch(case: &Case<'_>, first: CauseId) -> Option<String> {
             "gradients and the optimizer's state have the size of the parameters, whatever the batch"
         }
         CauseId::Limit => "the limit stays, and work that fits the card does not need to shrink",
+        CauseId::SingleHuge if case.is(Format::AbsurdSize) => {
+            "the size was computed wrongly, and is wrong for a smaller batch, too"
+        }
         CauseId::HostMemory if case.is(Format::CpuAllocator) => return None,
         _ => match case.phase() {
             Some(Moment::Load) => {

@@ -18,6 +18,7 @@ use crate::bar::Glyphs;
 use crate::exit::Exit;
 use crate::explain_text;
 use crate::failure::{Failure, reason};
+use crate::live;
 use crate::printer;
 use crate::profile_file;
 use crate::snapshot_file;
@@ -33,7 +34,7 @@ const LONGEST_FILE: u64 = 4 << 30;
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ExplainArgs {
     /// The message, the log, the output of nvidia-smi, a memory snapshot, or the profile of a run; - reads the standard input
-    #[arg(value_name = "FILE", required_unless_present = "list")]
+    #[arg(value_name = "FILE", required_unless_present_any = ["list", "live"])]
     pub files: Vec<PathBuf>,
 
     /// A snapshot or a profile of the same script, whose lines and roles go with the figures of the text
@@ -48,8 +49,12 @@ pub(crate) struct ExplainArgs {
     #[arg(long, value_name = "VERSION", value_parser = release)]
     pub torch: Option<Release>,
 
+    /// Ask the cards of this machine who holds their memory now, too
+    #[arg(long)]
+    pub live: bool,
+
     /// List the causes there are, and how they are told apart
-    #[arg(long, conflicts_with_all = ["files", "with", "script", "torch"])]
+    #[arg(long, conflicts_with_all = ["files", "with", "script", "torch", "live"])]
     pub list: bool,
 
     /// Print the answer as JSON
@@ -196,6 +201,9 @@ impl Given {
         };
         for file in args.files.iter().chain(&args.with) {
             given.add(file)?;
+        }
+        if args.live {
+            given.text.push_str(&live::overview()?);
         }
         Ok(given)
     }

@@ -10,6 +10,9 @@ use crate::format::Format;
 /// What lies idle between live blocks in any program.
 const ORDINARY_SLACK: Bytes = Bytes::from_mib(512);
 
+/// More than this lies idle in no program without a reason.
+const MUCH_SLACK: Bytes = Bytes::from_gib(2);
+
 pub(crate) const CAUSE: Cause = Cause {
     id: CauseId::Fragmentation,
     title: "fragmentation",
@@ -32,7 +35,9 @@ fn detect(case: &Case<'_>) -> Option<Finding> {
             "the error is of the driver's mapping calls, which PyTorch makes with `expandable_segments` on",
         ));
     }
-    let balance = case.balance.as_ref()?;
+    let Some(balance) = case.balance.as_ref() else {
+        return from_what_is_left(case);
+    };
     let tried = balance.tried_bytes?;
     let idle = balance.idle_bytes;
     if tried > balance.total_bytes {
@@ -65,5 +70,19 @@ fn detect(case: &Case<'_>) -> Option<Finding> {
     Some(match hole {
         Some(hole) => finding.and(format!("the largest piece without a tensor was {hole}")),
         None => finding,
+    })
+}
+
+/// A cut text may still say how much was in the cache, and nothing to compare that with.
+fn from_what_is_left(case: &Case<'_>) -> Option<Finding> {
+    let idle = case.failure.figures.unallocated_bytes?;
+    let tried = case.tried().unwrap_or_default();
+    (idle >= MUCH_SLACK && idle >= tried).then(|| {
+        Finding::candidate(
+            56,
+            format!(
+                "{idle} was reserved without a tensor in it; the rest of the figures is cut off"
+            ),
+        )
     })
 }

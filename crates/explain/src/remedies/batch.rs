@@ -5,6 +5,7 @@ use oomproof_units::Bytes;
 
 use crate::case::Case;
 use crate::cause::CauseId;
+use crate::format::Format;
 use crate::moment::Moment;
 use crate::release::Release;
 use crate::remedy::{Advice, Cost, Kind, Numerics, Saves};
@@ -97,14 +98,24 @@ pub(super) const KINDS: &[Kind] = &[
         cost: Cost::Little,
         write: half,
     },
+    Kind {
+        id: "right_size",
+        title: "the size computed right",
+        serves: &[CauseId::SingleHuge],
+        numerics: Numerics::Changes,
+        cost: Cost::Little,
+        write: right_size,
+    },
 ];
 
 /// Whether the failure lies where the size of a batch matters.
 fn batch_matters(case: &Case<'_>) -> bool {
-    !matches!(
-        case.phase(),
-        Some(Moment::Load | Moment::Save | Moment::Optimizer)
-    )
+    // A size that was computed wrongly is wrong for any batch.
+    !case.is(Format::AbsurdSize)
+        && !matches!(
+            case.phase(),
+            Some(Moment::Load | Moment::Save | Moment::Optimizer)
+        )
 }
 
 /// What grows with the batch, where a recorded run says so.
@@ -253,7 +264,8 @@ fn checkpointing(case: &Case<'_>) -> Option<Advice> {
 fn half(case: &Case<'_>) -> Option<Advice> {
     let live = case.balance.as_ref().map(|balance| balance.live_bytes);
     let at_load = case.phase() == Some(Moment::Load);
-    if matches!(case.phase(), Some(Moment::Save | Moment::Optimizer)) {
+    if matches!(case.phase(), Some(Moment::Save | Moment::Optimizer)) || case.is(Format::AbsurdSize)
+    {
         return None;
     }
     let saves = match of_batch(case) {
@@ -275,5 +287,13 @@ fn half(case: &Case<'_>) -> Option<Advice> {
         saves,
         text: "what is in 32 bits and can be in 16 halves; nothing is gained where it already is. Autocast keeps the weights in 32 bits and saves on activations".into(),
         code: code.into(),
+    })
+}
+
+fn right_size(case: &Case<'_>) -> Option<Advice> {
+    case.is(Format::AbsurdSize).then(|| Advice {
+        saves: Saves::Unknown,
+        text: "no memory has the size that was asked for: a length is negative or overflowed, or two shapes were multiplied that should not be. The shapes before the failing line show which".into(),
+        code: "print({name: tuple(value.shape) for name, value in locals().items() if hasattr(value, \"shape\")})  # before the failing line".into(),
     })
 }

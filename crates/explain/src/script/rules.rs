@@ -353,7 +353,8 @@ impl Rules<'_, '_> {
         let says_so = WHOLE_SETS.iter().any(|word| lower.contains(word));
         let of_argument = self.program.function(at).is_some_and(|function| {
             let header = self.program.tokens(function);
-            header.iter().skip(2).any(|token| token.is_word(plain_name))
+            let has = |word: &str| header.iter().skip(2).any(|token| token.is_word(word));
+            has(plain_name) || has(value[0].text)
         });
         let sliced = self.is_sliced_in_a_loop(at, plain_name);
         if !(says_so || (sliced && !of_argument)) {

@@ -34,6 +34,43 @@ fn check_second(text: &str, second: CauseId) {
 }
 
 #[test]
+fn texts_that_lost_a_part_keep_what_is_left() {
+    check(
+        "... GiB is allocated by PyTorch, and 9.53 GiB is reserved by PyTorch but unallocated. If reserved but unallo",
+        CauseId::Fragmentation,
+        false,
+    );
+    check(
+        "... GiB is allocated by PyTorch, and 90.00 MiB is reserved by PyTorch but unallocated. If reserved but unallo",
+        CauseId::TooBig,
+        false,
+    );
+    // Typed where a comma divides the decimals.
+    check(
+        "CUDA out of memory. Tried to allocate 512,00 MiB (GPU 0; 11,17 GiB total capacity; 10,62 GiB already \
+         allocated; 23,81 MiB free; 10,66 GiB reserved in total by PyTorch)",
+        CauseId::TooBig,
+        false,
+    );
+}
+
+#[test]
+fn a_size_that_was_computed_wrongly_is_no_matter_of_the_batch() {
+    let found = explain(&Input {
+        text: "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate more than 1EB memory.",
+        ..Input::default()
+    });
+    assert_eq!(found.remedies[0].id, "right_size");
+    let useless: Vec<_> = found.useless.iter().map(|each| each.id).collect();
+    assert!(useless.contains(&"smaller_batch"), "{useless:?}");
+    let ids: Vec<_> = found.remedies.iter().map(|each| each.id).collect();
+    assert!(
+        !ids.contains(&"smaller_batch") && !ids.contains(&"half_precision"),
+        "{ids:?}"
+    );
+}
+
+#[test]
 fn figures_alone() {
     let both = |card: Card, first, sure| {
         check(&card.first_generation(), first, sure);

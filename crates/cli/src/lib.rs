@@ -32,7 +32,6 @@ mod python;
 mod ranks;
 mod resources;
 mod scale;
-mod search;
 mod smi;
 mod snapshot_file;
 mod split;

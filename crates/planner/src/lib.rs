@@ -52,6 +52,7 @@ mod goal;
 mod lattice;
 mod report;
 mod search;
+mod size_search;
 
 pub use facts::{
     Attention, BatchSource, Block, Evaluation, Facts, FactsError, Loss, Optimizer, Point, Points,
@@ -66,4 +67,5 @@ pub use numerics::Numerics;
 pub use plan::{Expects, MadeFor, Plan, PlanError, Verified};
 pub use report::{Potential, Report, VerifiedPlan};
 pub use search::{Candidate, CandidateId, Outcome, Prediction, Search};
+pub use size_search::{SizeOutcome, SizeSearch};
 pub use torch_version::{TorchVersion, TorchVersionError};

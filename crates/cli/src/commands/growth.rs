@@ -6,6 +6,7 @@
 use std::time::Instant;
 
 use oomproof_analysis::{Answer, Law, Verdict};
+use oomproof_planner::{SizeOutcome, SizeSearch};
 use oomproof_units::Bytes;
 use serde::Serialize;
 
@@ -15,7 +16,7 @@ use crate::launch::{Launch, Outcome, launch};
 use crate::printer;
 use crate::profile_file::{self, LoaderSize};
 use crate::scale::{Dimension, Knob, Scale};
-use crate::search::{Came, Search};
+
 use crate::split::UserCommand;
 
 /// Where an argument that the user did not type is tried first.
@@ -103,7 +104,7 @@ impl Series<'_> {
             .total_bytes
             .saturating_sub(verdict.device.reserved_by_others_bytes);
         let start = own.unwrap_or(START);
-        let mut search = Search::new(start, most, room.get());
+        let mut search = SizeSearch::new(start, most, room);
         if let Some(ended) = self.refused(own) {
             return Ok(self.report(own, &search, Some(ended)));
         }
@@ -140,7 +141,7 @@ impl Series<'_> {
                 if took_effect {
                     came(&outcome.verdict)
                 } else {
-                    Came::Failed
+                    SizeOutcome::Failed
                 },
             );
             self.points.push(point(value, &outcome.verdict));
@@ -182,7 +183,7 @@ impl Series<'_> {
     }
 
     /// Whether all sizes that show the law took the same.
-    fn is_flat(&self, search: &Search) -> bool {
+    fn is_flat(&self, search: &SizeSearch) -> bool {
         let shown: Option<Vec<&Point>> = search
             .showing()
             .map(|size| self.points.iter().find(|point| point.value == size))
@@ -194,14 +195,14 @@ impl Series<'_> {
         })
     }
 
-    fn failure(&self, search: &Search) -> Option<String> {
+    fn failure(&self, search: &SizeSearch) -> Option<String> {
         let failed = search.failed()?;
         let point = self.points.iter().find(|point| point.value == failed)?;
         let why = point.reason.as_deref().unwrap_or("it took no effect");
         Some(format!("at {failed} {why}"))
     }
 
-    fn report(&self, own: Option<u64>, search: &Search, ended: Option<String>) -> Growth {
+    fn report(&self, own: Option<u64>, search: &SizeSearch, ended: Option<String>) -> Growth {
         let mut points = self.points.clone();
         points.sort_by_key(|point| point.value);
         let shown: Vec<(u64, u64)> = search
@@ -228,15 +229,15 @@ const fn is_whole(answer: Answer) -> bool {
     matches!(answer, Answer::Fits | Answer::Tight)
 }
 
-fn came(verdict: &Verdict) -> Came {
-    let process = verdict.peak.process_bytes.likely.get();
+fn came(verdict: &Verdict) -> SizeOutcome {
+    let process = verdict.peak.process_bytes.likely;
     match verdict.verdict {
-        Answer::Fits | Answer::Tight => Came::Fits(process),
+        Answer::Fits | Answer::Tight => SizeOutcome::Fits(process),
         Answer::DoesNotFit => {
             let ran_out = verdict.oom.as_ref().is_some_and(|oom| !oom.survived);
-            Came::DoesNotFit((!ran_out).then_some(process))
+            SizeOutcome::DoesNotFit((!ran_out).then_some(process))
         }
-        Answer::Unknown => Came::Failed,
+        Answer::Unknown => SizeOutcome::Failed,
     }
 }
 

@@ -1,6 +1,9 @@
 //! Which sizes to run: first those that show the law, then those that bracket the largest that fits.
 //!
-//! A prediction chooses where to look and decides nothing: both ends of the bracket are sizes that were run.
+//! A prediction chooses where to look and decides nothing: both ends of the bracket are sizes that were run. So the
+//! answer is exact: the largest batch that fits and the next that does not were both tried.
+
+use oomproof_units::Bytes;
 
 /// Sizes that show the law.
 const SHOWING: u64 = 4;
@@ -9,27 +12,28 @@ const FARTHEST: u64 = 16;
 
 /// What a run at one size came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Came {
-    /// It fits; the process takes so many bytes.
-    Fits(u64),
-    /// It does not fit; the bytes when the run went through all the same.
-    DoesNotFit(Option<u64>),
+pub enum SizeOutcome {
+    /// It fits; the process takes so much.
+    Fits(Bytes),
+    /// It does not fit; what the process took when the run went through all the same.
+    DoesNotFit(Option<Bytes>),
     /// It could not be told.
     Failed,
 }
 
 /// The sizes that were run and where to go on.
 #[derive(Clone, Debug)]
-pub(crate) struct Search {
+pub struct SizeSearch {
     unit: u64,
     most: Option<u64>,
     room: u64,
-    ran: Vec<(u64, Came)>,
+    ran: Vec<(u64, SizeOutcome)>,
 }
 
-impl Search {
-    /// `base` is the script's own size, `most` the largest that makes a difference, `room` what the process may take.
-    pub(crate) fn new(base: u64, most: Option<u64>, room: u64) -> Self {
+impl SizeSearch {
+    /// `base` is the script's own size, `most` the largest that makes a difference, `room` what the process may take: the
+    /// card's memory, less a margin where one is wanted.
+    pub fn new(base: u64, most: Option<u64>, room: Bytes) -> Self {
         let base = most.map_or(base, |most| base.min(most)).max(1);
         let mut unit = (base / SHOWING).max(1);
         if let Some(most) = most {
@@ -38,49 +42,49 @@ impl Search {
         Self {
             unit,
             most,
-            room,
+            room: room.get(),
             ran: Vec::new(),
         }
     }
 
     /// Takes what a run came to.
-    pub(crate) fn ran(&mut self, size: u64, came: Came) {
-        self.ran.push((size, came));
+    pub fn ran(&mut self, size: u64, outcome: SizeOutcome) {
+        self.ran.push((size, outcome));
     }
 
     /// The largest size that was run and fits.
-    pub(crate) fn fits(&self) -> Option<u64> {
+    pub fn fits(&self) -> Option<u64> {
         let above = self.does_not_fit().unwrap_or(u64::MAX);
         self.ran
             .iter()
-            .filter(|(size, came)| matches!(came, Came::Fits(_)) && *size < above)
+            .filter(|(size, came)| matches!(came, SizeOutcome::Fits(_)) && *size < above)
             .map(|(size, _)| *size)
             .max()
     }
 
     /// The smallest size that was run and does not fit.
-    pub(crate) fn does_not_fit(&self) -> Option<u64> {
-        self.smallest(|came| matches!(came, Came::DoesNotFit(_)))
+    pub fn does_not_fit(&self) -> Option<u64> {
+        self.smallest(|came| matches!(came, SizeOutcome::DoesNotFit(_)))
     }
 
     /// The smallest size at which the script failed.
-    pub(crate) fn failed(&self) -> Option<u64> {
-        self.smallest(|came| came == Came::Failed)
+    pub fn failed(&self) -> Option<u64> {
+        self.smallest(|came| came == SizeOutcome::Failed)
     }
 
-    fn smallest(&self, is_meant: impl Fn(Came) -> bool) -> Option<u64> {
+    fn smallest(&self, is_meant: impl Fn(SizeOutcome) -> bool) -> Option<u64> {
         let meant = self.ran.iter().filter(|(_, came)| is_meant(*came));
         meant.map(|(size, _)| *size).min()
     }
 
     /// The sizes that show the law.
-    pub(crate) fn showing(&self) -> impl Iterator<Item = u64> {
+    pub fn showing(&self) -> impl Iterator<Item = u64> {
         let unit = self.unit;
         (1..=SHOWING).map(move |times| unit * times)
     }
 
     /// The next size to run; `None` when both ends are known or nothing more can be.
-    pub(crate) fn next(&self) -> Option<u64> {
+    pub fn next(&self) -> Option<u64> {
         let is_new = |size: &u64| self.ran.iter().all(|(ran, _)| ran != size);
         let above = [self.does_not_fit(), self.failed()];
         let above = above.into_iter().flatten().min();
@@ -139,7 +143,7 @@ impl Search {
     fn same_side(&self) -> (Side, usize) {
         let largest = self.unit * SHOWING;
         let sides = self.ran.iter().rev().map(|(size, came)| {
-            let side = if matches!(came, Came::Fits(_)) {
+            let side = if matches!(came, SizeOutcome::Fits(_)) {
                 Side::Fits
             } else {
                 Side::Above
@@ -162,7 +166,9 @@ impl Search {
             .ran
             .iter()
             .filter_map(|(size, came)| match came {
-                Came::Fits(bytes) | Came::DoesNotFit(Some(bytes)) => Some((*size, *bytes)),
+                SizeOutcome::Fits(bytes) | SizeOutcome::DoesNotFit(Some(bytes)) => {
+                    Some((*size, bytes.get()))
+                }
                 _ => None,
             })
             .collect();
@@ -216,7 +222,7 @@ mod tests {
         at_most: usize,
     ) {
         let room = 1_000_000;
-        let mut search = Search::new(base, most, room);
+        let mut search = SizeSearch::new(base, most, Bytes::new(room));
         let mut count = 0;
         while let Some(size) = search.next() {
             assert!(
@@ -228,10 +234,12 @@ mod tests {
             search.ran(
                 size,
                 match bytes(size) {
-                    None => Came::Failed,
-                    Some(bytes) if bytes <= room => Came::Fits(bytes),
-                    Some(bytes) if bytes <= room * 2 => Came::DoesNotFit(Some(bytes)),
-                    Some(_) => Came::DoesNotFit(None),
+                    None => SizeOutcome::Failed,
+                    Some(bytes) if bytes <= room => SizeOutcome::Fits(Bytes::new(bytes)),
+                    Some(bytes) if bytes <= room * 2 => {
+                        SizeOutcome::DoesNotFit(Some(Bytes::new(bytes)))
+                    }
+                    Some(_) => SizeOutcome::DoesNotFit(None),
                 },
             );
         }

@@ -4,7 +4,7 @@
 //! whatever ends the script, the profile holds what was seen until then.
 
 use std::env;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -199,6 +199,8 @@ pub(crate) struct Prepared<'a> {
     run: RunFolder,
     settings: RunSettings,
     notebook: Option<NotebookCommand>,
+    /// The script's `PATH`.
+    path: OsString,
 }
 
 impl<'a> Prepared<'a> {
@@ -218,17 +220,41 @@ impl<'a> Prepared<'a> {
         })?;
         fs::write(&run.settings, text)
             .map_err(|error| Failure::io("write", &run.settings, &error))?;
+        let bin = run.folder.path().join("bin");
+        let path = smi::install(
+            &bin,
+            &launch.python.path,
+            &launch.resources.agent,
+            &run.settings,
+        )
+        .map_err(|error| Failure::io("write", &bin, &error))?;
         Ok(Self {
             launch,
             run,
             settings,
             notebook,
+            path,
         })
     }
 
     /// What starts the script in a process of its own.
     pub(crate) fn command(&mut self) -> Result<Command, Failure> {
-        command(self.launch, &self.run, self.notebook.take())
+        command(self.launch, &self.run, self.notebook.take(), &self.path)
+    }
+
+    /// The file of the settings.
+    pub(crate) fn settings_file(&self) -> &Path {
+        &self.run.settings
+    }
+
+    /// The folder of the run, which vanishes when it is judged.
+    pub(crate) fn folder(&self) -> &Path {
+        self.run.folder.path()
+    }
+
+    /// The folder alone, for a process that is not to be judged; it vanishes when that is dropped.
+    pub(crate) fn into_folder(self) -> tempfile::TempDir {
+        self.run.folder
     }
 
     /// What the ended run has shown.
@@ -273,6 +299,7 @@ fn command(
     launch: &Launch,
     run: &RunFolder,
     notebook: Option<NotebookCommand>,
+    path: &OsStr,
 ) -> Result<Command, Failure> {
     let agent = &launch.resources.agent;
     let inherited = env::var_os("PYTHONPATH").filter(|path| !path.is_empty());
@@ -285,9 +312,6 @@ fn command(
         )
         .hint("install oomproof in a folder whose path has no colon")
     })?;
-    let bin = run.folder.path().join("bin");
-    let path = smi::install(&bin, &launch.python.path, agent, &run.settings)
-        .map_err(|error| Failure::io("write", &bin, &error))?;
     let (arguments, folder) = match notebook {
         Some(notebook) => (notebook.arguments, Some(notebook.folder)),
         None => (launch.arguments.clone(), launch.folder.clone()),

@@ -39,6 +39,8 @@ mod standin_cache;
 mod starters;
 mod torch;
 mod valuation;
+#[cfg_attr(not(target_os = "linux"), path = "warm_elsewhere.rs")]
+mod warm;
 
 mod bar;
 mod exit;

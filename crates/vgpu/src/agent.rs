@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering;
 use oomproof_profile::layout::counter;
 use oomproof_profile::{Phase, Record, Role};
 
-use crate::session::{attach, session};
+use crate::session::{attach, restart, session};
 
 static LAST_ERROR: Mutex<Option<CString>> = Mutex::new(None);
 
@@ -30,17 +30,19 @@ unsafe fn text<'a>(text: *const c_char) -> std::borrow::Cow<'a, str> {
     unsafe { CStr::from_ptr(text) }.to_string_lossy()
 }
 
-/// Starts the session that the settings in the file at `path` describe; 0, or 1 with a sentence in [`oomproof_error`].
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn oomproof_attach(path: *const c_char) -> c_int {
+/// SAFETY: `path` must be null or a C string.
+unsafe fn begin(
+    path: *const c_char,
+    how: impl FnOnce(&Path) -> Result<(), String>,
+) -> c_int {
     if path.is_null() {
         return 1;
     }
-    // SAFETY: the agent passes a C string.
+    // SAFETY: promised by the caller.
     let path = Path::new(OsStr::from_bytes(
         unsafe { CStr::from_ptr(path) }.to_bytes(),
     ));
-    match attach(path) {
+    match how(path) {
         Ok(()) => 0,
         Err(sentence) => {
             if let Ok(mut last) = LAST_ERROR.lock() {
@@ -51,7 +53,22 @@ pub unsafe extern "C" fn oomproof_attach(path: *const c_char) -> c_int {
     }
 }
 
-/// One sentence about the last failure of [`oomproof_attach`], or null.
+/// Starts the session that the settings in the file at `path` describe; 0, or 1 with a sentence in [`oomproof_error`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn oomproof_attach(path: *const c_char) -> c_int {
+    // SAFETY: the agent passes a C string.
+    unsafe { begin(path, attach) }
+}
+
+/// In a forked child whose parent has not used the device: goes on as if the process had begun with the settings in
+/// the file at `path`; 0, or 1 with a sentence in [`oomproof_error`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn oomproof_restart(path: *const c_char) -> c_int {
+    // SAFETY: the agent passes a C string.
+    unsafe { begin(path, restart) }
+}
+
+/// One sentence about the last failure of [`oomproof_attach`] or [`oomproof_restart`], or null.
 #[unsafe(no_mangle)]
 pub extern "C" fn oomproof_error() -> *const c_char {
     LAST_ERROR

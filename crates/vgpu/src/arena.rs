@@ -52,6 +52,16 @@ impl Arena {
         }
     }
 
+    /// Gives the address space back; nothing is handed out any more.
+    pub(crate) fn unreserve(&mut self) {
+        self.free.clear();
+        if self.start < ABOVE_USER_SPACE {
+            // SAFETY: reserved by `reserve`, never accessed, and no range of it is handed out from now on.
+            unsafe { libc::munmap(self.start as *mut libc::c_void, self.len as usize) };
+        }
+        self.len = 0;
+    }
+
     /// Whether `address` lies in the space of the devices.
     pub(crate) fn contains(&self, address: u64) -> bool {
         address.wrapping_sub(self.start) < self.len

@@ -23,6 +23,14 @@ impl Ledger {
         allocated.get_or_insert_with(|| vec![0; n_devices]);
     }
 
+    /// Whether it has begun.
+    pub(crate) fn is_kept(&self) -> bool {
+        self.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .is_some()
+    }
+
     /// Hears of something that the driver did with memory.
     pub(crate) fn hear(&self, session: &Session, event: &DriverEvent) {
         let mut allocated = self.0.lock().unwrap_or_else(PoisonError::into_inner);

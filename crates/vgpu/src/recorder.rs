@@ -60,6 +60,22 @@ impl Header {
         self.word(3).store(step, Ordering::Relaxed);
     }
 
+    /// Takes over what goes on, and all counters, from a file that begins with another header.
+    pub(crate) fn go_on_from(self, file: &[u8]) {
+        let words = file[layout::STATE..].chunks_exact(4).take(4);
+        for (index, word) in words.enumerate() {
+            let value = u32::from_le_bytes([word[0], word[1], word[2], word[3]]);
+            self.word(index).store(value, Ordering::Relaxed);
+        }
+        let counters = file[layout::COUNTERS..].chunks_exact(8);
+        for (index, bytes) in counters.take(layout::N_COUNTERS).enumerate() {
+            let mut value = [0; 8];
+            value.copy_from_slice(bytes);
+            let value = u64::from_le_bytes(value);
+            self.counter(index).store(value, Ordering::Relaxed);
+        }
+    }
+
     /// Replaces the shared page by a private copy: a forked child must not disturb its parent's profile.
     pub(crate) fn make_private(self) {
         // SAFETY: the page is ours; mapping anonymous memory over it in the child leaves the parent's untouched.
@@ -212,6 +228,44 @@ impl Recorder {
         self.drop_window();
         // SAFETY: the descriptor is ours.
         unsafe { libc::ftruncate(self.file, self.end as libc::off_t) };
+    }
+
+    /// What was recorded until the fork, in a child that has abandoned the file.
+    pub(crate) fn recorded(&self) -> io::Result<Vec<u8>> {
+        let mut bytes = vec![0; self.end];
+        let mut done = 0;
+        while done < bytes.len() {
+            let rest = &mut bytes[done..];
+            // SAFETY: `rest` is as long as is said; the descriptor is the child's copy, which is still open.
+            let count = unsafe {
+                libc::pread(
+                    self.file,
+                    rest.as_mut_ptr().cast(),
+                    rest.len(),
+                    done as libc::off_t,
+                )
+            };
+            match usize::try_from(count) {
+                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                Ok(count) => done += count,
+                Err(_) => return Err(io::Error::last_os_error()),
+            }
+        }
+        Ok(bytes)
+    }
+
+    /// The recorder itself; what stays in its place records nothing.
+    pub(crate) fn take(&mut self) -> Self {
+        let stopped = Self {
+            file: -1,
+            header: self.header,
+            window: std::ptr::null_mut(),
+            window_at: 0,
+            end: self.end,
+            scratch: Vec::new(),
+            stopped: true,
+        };
+        std::mem::replace(self, stopped)
     }
 
     /// Ends recording in a forked child without touching the file.

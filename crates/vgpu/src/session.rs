@@ -6,7 +6,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Instant;
 
@@ -24,8 +24,13 @@ use crate::memory::{DriverEvent, Memory};
 use crate::ranks::{Board, MAX_DEVICES, Mailbox};
 use crate::recorder::{Header, Recorder};
 
+/// In a forked child, another session in place of the parent's.
+mod restart;
+
+pub(crate) use restart::restart;
+
 /// Ids of texts, source lines and modules that the profile already has.
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Interned {
     texts: HashMap<String, u32>,
     sites: HashMap<(u32, u32, u32), u32>,
@@ -55,7 +60,8 @@ pub(crate) struct Session {
     mailbox: Mailbox,
 }
 
-static SESSION: OnceLock<Session> = OnceLock::new();
+/// Leaked when it is made, and replaced in a forked child alone, before that uses the device.
+static SESSION: AtomicPtr<Session> = AtomicPtr::new(std::ptr::null_mut());
 /// This is a forked child, which must not write to its parent's profile.
 static FORKED: AtomicBool = AtomicBool::new(false);
 /// The device was in use when the process forked: no driver goes on in such a child.
@@ -63,20 +69,46 @@ static LOST: AtomicBool = AtomicBool::new(false);
 
 /// The session of this process, if it has one.
 pub(crate) fn session() -> Option<&'static Session> {
-    let session = SESSION.get()?;
+    let session = any_session()?;
     (!LOST.load(Ordering::Relaxed)).then_some(session)
+}
+
+fn any_session() -> Option<&'static Session> {
+    // SAFETY: null, or a leaked session.
+    unsafe { SESSION.load(Ordering::Acquire).as_ref() }
 }
 
 /// Whether this is a forked child of a process that had used the device.
 pub(crate) fn lost_by_fork() -> bool {
-    SESSION.get().is_some() && session().is_none()
+    any_session().is_some() && session().is_none()
 }
 
 /// Starts the session that the settings in `path` describe.
 pub(crate) fn attach(path: &Path) -> Result<(), String> {
-    if SESSION.get().is_some() {
+    if any_session().is_some() {
         return Ok(());
     }
+    let (text, settings) = read_settings(path)?;
+    let file = profile_of_this_process(&settings);
+    let recorder = Recorder::create(&file).map_err(|error| not_created(&file, &error))?;
+    let board = open_board(&settings)?;
+    let session = Session::new(settings, recorder, board);
+    session.note_settings(&text);
+    let session = Box::into_raw(Box::new(session));
+    let null = std::ptr::null_mut();
+    match SESSION.compare_exchange(null, session, Ordering::AcqRel, Ordering::Relaxed) {
+        // SAFETY: the handler only touches atomics, a try-lock and one mmap.
+        Ok(_) => unsafe {
+            libc::pthread_atfork(None, None, Some(after_fork_in_child));
+        },
+        // SAFETY: another thread was first, and nobody has seen this one.
+        Err(_) => drop(unsafe { Box::from_raw(session) }),
+    }
+    Ok(())
+}
+
+/// The settings in a file, as text and as values, which a machine can have.
+fn read_settings(path: &Path) -> Result<(String, RunSettings), String> {
     let text = std::fs::read(path)
         .map_err(|error| format!("the settings `{}` cannot be read: {error}", path.display()))?;
     let settings: RunSettings = serde_json::from_slice(&text).map_err(|error| {
@@ -85,32 +117,29 @@ pub(crate) fn attach(path: &Path) -> Result<(), String> {
             path.display()
         )
     })?;
-    let file = profile_of_this_process(&settings);
-    let recorder = Recorder::create(&file).map_err(|error| {
-        format!(
-            "the profile `{}` cannot be created: {error}",
-            file.display()
-        )
-    })?;
     if settings.device_count as usize > MAX_DEVICES {
         return Err(format!(
             "{} devices are more than the {MAX_DEVICES} that a machine can have",
             settings.device_count
         ));
     }
-    let board = Board::open(&settings.run_dir).map_err(|error| {
+    Ok((String::from_utf8_lossy(&text).into_owned(), settings))
+}
+
+fn open_board(settings: &RunSettings) -> Result<Board, String> {
+    Board::open(&settings.run_dir).map_err(|error| {
         format!(
             "the list of processes in `{}` cannot be opened: {error}",
             settings.run_dir.display()
         )
-    })?;
-    let session = Session::new(settings, recorder, board);
-    session.note_settings(&String::from_utf8_lossy(&text));
-    if SESSION.set(session).is_ok() {
-        // SAFETY: the handler only touches atomics, a try-lock and one mmap.
-        unsafe { libc::pthread_atfork(None, None, Some(after_fork_in_child)) };
-    }
-    Ok(())
+    })
+}
+
+fn not_created(file: &Path, error: &std::io::Error) -> String {
+    format!(
+        "the profile `{}` cannot be created: {error}",
+        file.display()
+    )
 }
 
 fn profile_of_this_process(settings: &RunSettings) -> PathBuf {
@@ -119,8 +148,15 @@ fn profile_of_this_process(settings: &RunSettings) -> PathBuf {
         .join(format!("{}.oomprofile", std::process::id()))
 }
 
+/// The first note of every profile.
+fn settings_note(json: &str) -> String {
+    format!(r#"{{"kind":"settings","settings":{json}}}"#)
+}
+
 extern "C" fn after_fork_in_child() {
-    let Some(session) = SESSION.get() else { return };
+    let Some(session) = any_session() else {
+        return;
+    };
     FORKED.store(true, Ordering::Relaxed);
     LOST.fetch_or(session.has_any_context(), Ordering::Relaxed);
     match session.recorder.try_lock() {
@@ -203,7 +239,7 @@ impl Session {
     }
 
     fn note_settings(&self, json: &str) {
-        self.note(&format!(r#"{{"kind":"settings","settings":{json}}}"#));
+        self.note(&settings_note(json));
     }
 
     /// A forked child begins to use the device: from now on it has a profile of its own.

@@ -49,12 +49,13 @@ class Course:
         work: Callable[[], float] = time.thread_time,
     ) -> None:
         self._stop = stop
-        self._training_only = training_only
+        self.training_only = training_only
         self._clock = clock
         self._work = work
         self._worked = 0.0
         self._enough = 0.0
-        self._limit = None if time_limit is None else clock() + time_limit - MARGIN
+        self._limit: Optional[float] = None
+        self.limit(time_limit)
         self._began: Optional[float] = None
         self._deadline: Optional[float] = None
         self._renewals = 0
@@ -68,6 +69,10 @@ class Course:
         # Whether all ranks want what this one wants. Every rank asks equally often at `STEP` and at `DATA`; at `ALONE`
         # it may be the only one.
         self.agree: Callable[[str, bool], bool] = alone
+
+    def limit(self, seconds: Optional[float]) -> None:
+        """So long from now on the run may last."""
+        self._limit = None if seconds is None else self._clock() + seconds - MARGIN
 
     @property
     def settled(self) -> bool:
@@ -84,7 +89,7 @@ class Course:
             self._known = reason or self._known
             reason = self._known if self.agree(STEP, reason is not None) else None
         self.pass_reason = reason
-        if reason == "steps" or (reason is not None and self._training_only):
+        if reason == "steps" or (reason is not None and self.training_only):
             self.reason = reason
             self._stop(reason, step)
             return

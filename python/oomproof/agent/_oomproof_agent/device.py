@@ -55,6 +55,19 @@ class Device:
         for record in early:
             self.note(record)
 
+    def restart(self, *, run_json: str) -> None:
+        """In a forked child that has not used the device: goes on as if it had been attached with these settings."""
+        if self._library is None or self._library.oomproof_restart(os.fsencode(run_json)) != 0:
+            text = (self._library and self._library.oomproof_error()) or b"there is no virtual device"
+            raise DeviceError(text.decode("utf-8", "replace"))
+
+    def n_devices(self) -> int:
+        """How many devices this process may see."""
+        count = ctypes.c_int(0)
+        if self._library is None or self._library.cudaGetDeviceCount(ctypes.byref(count)) != 0:
+            return 0
+        return count.value
+
     def detach(self) -> None:
         self._library = None
         self.words = _Words()
@@ -129,6 +142,7 @@ def _declare(library: ctypes.CDLL) -> None:
     u32, u64, text = ctypes.c_uint32, ctypes.c_uint64, ctypes.c_char_p
     forms = {
         "oomproof_attach": (ctypes.c_int, [text]),
+        "oomproof_restart": (ctypes.c_int, [text]),
         "oomproof_error": (text, []),
         "oomproof_header": (ctypes.c_void_p, []),
         "oomproof_site": (u32, [text, u32, text]),

@@ -21,7 +21,7 @@ class History:
     """Records from the first allocation on, and writes once, at the end."""
 
     def __init__(self, *, folder: str) -> None:
-        self._folder = folder
+        self.folder = folder
         self._torch: Optional[Any] = None
 
     def watch(self, torch: Any) -> None:
@@ -41,7 +41,7 @@ class History:
             snapshot = torch.cuda.memory._snapshot()
             for holder in _with_frames(snapshot):
                 holder["frames"] = [frame for frame in holder["frames"] if not _is_own(frame)]
-            path = os.path.join(self._folder, f"{os.getpid()}.snapshot")
+            path = os.path.join(self.folder, f"{os.getpid()}.snapshot")
             handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
             with os.fdopen(handle, "wb") as file:
                 pickle.dump(snapshot, file, protocol=_PROTOCOL)

@@ -28,7 +28,7 @@ class Offline:
     """Changes the functions that load weights; they are asked first, and only their failure is answered."""
 
     def __init__(self, *, scratch: str, note: Callable[..., None]) -> None:
-        self._scratch = scratch
+        self.scratch = scratch
         self._note = note
         self._told: Set[str] = set()
 
@@ -143,7 +143,7 @@ class Offline:
             rest = {key: value for key, value in options.items() if key not in _PLACES}
             try:
                 model, dtype = build(kind, source, args, rest)
-                folder = os.path.join(tempfile.mkdtemp(prefix="weights-", dir=self._scratch), "model")
+                folder = os.path.join(tempfile.mkdtemp(prefix="weights-", dir=self.scratch), "model")
                 weights.write(
                     folder, file=file, source=source, tensors=weights.tensors_of(model, dtype=dtype or _default())
                 )

@@ -72,6 +72,11 @@ class PlanFacts:
         self._blocks.restart()
         self._depth = 0
 
+    def leave(self) -> None:
+        """Nobody asks for the note any more."""
+        self._done = True
+        self.step_aside()
+
     # Moments of a step.
 
     def _before(self, module: Any, args: Any) -> None:

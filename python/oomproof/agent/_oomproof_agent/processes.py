@@ -33,7 +33,7 @@ class Followed:
 
     def __init__(self, *, folder: str, run_json: str) -> None:
         self._folder = folder
-        self._run_json = run_json
+        self.run_json = run_json
 
     def watch(self, imports: ImportHook) -> None:
         module = sys.modules.get("subprocess")
@@ -46,12 +46,12 @@ class Followed:
         """`given`, in which None stands for this process's own, with the two variables."""
         whole = os.environ if given is None else given
         first = str(whole.get("PYTHONPATH", "")).split(os.pathsep)[0]
-        if first == self._folder and whole.get("OOMPROOF_RUN") == self._run_json:
+        if first == self._folder and whole.get("OOMPROOF_RUN") == self.run_json:
             return given
         ours: Dict[Any, Any] = dict(whole)
         rest = [os.fsdecode(ours.pop(name)) for name in ("PYTHONPATH", b"PYTHONPATH") if ours.get(name)]
         ours["PYTHONPATH"] = os.pathsep.join([self._folder, *rest])
-        ours["OOMPROOF_RUN"] = self._run_json
+        ours["OOMPROOF_RUN"] = self.run_json
         return ours
 
     def _change(self, module: ModuleType) -> None:

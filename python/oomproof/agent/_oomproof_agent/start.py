@@ -88,6 +88,9 @@ class Agent:
         self.imports = ImportHook()
         self.offline = Offline(scratch=settings["scratch"], note=self.device.note)
         self.history = History(folder=settings["run_dir"])
+        self.followed = Followed(folder=_folder(), run_json=run_json)
+        self._warm: Optional[Any] = None
+        self._files: Optional[Any] = None
         self._init_skip: Optional[Any] = None
         self._autograd: Dict[str, Any] = {}
         self._facts: Optional[PlanFacts] = None
@@ -97,11 +100,11 @@ class Agent:
         self._init_skip = _part("initskip")
         prepare_environment(standins=self._settings["standins"])
         if files is not None:
-            files.install(self._settings, self.device.note)
+            self._files = files.install(self._settings, self.device.note)
         self.offline.watch(self.imports)
         self.imports.on("torch", before=self._before_torch, after=self._after_torch)
         self.imports.install()
-        Followed(folder=_folder(), run_json=self._run_json).watch(self.imports)
+        self.followed.watch(self.imports)
         after_fork_in_child(self._forked)
         _leave_path()
 
@@ -163,6 +166,31 @@ class Agent:
         if self._settings.get("probe", False):
             self._facts = PlanFacts(self.device, self.phases, self.steps, torch)
             self._facts.watch(self.imports)
+        self._apply_plan()
+        if self._settings.get("warm") is not None:
+            warm = importlib.import_module(".warm", __package__)
+            self._warm = warm.Warm(self._settings["warm"], count=self.device.n_devices, become=self._become)
+            self._warm.watch(torch)
+
+    def _become(self, settings: Dict[str, Any], run_json: str) -> None:
+        """In a fork of a script that waited: goes on as the run with these settings."""
+        os.environ["OOMPROOF_RUN"] = run_json
+        os.environ["PATH"] = os.environ["PATH"].replace(os.path.dirname(self._run_json), os.path.dirname(run_json), 1)
+        self._settings, self._run_json = settings, run_json
+        self.device.restart(run_json=run_json)
+        self.course.limit(settings.get("timeout_secs"))
+        self.course.training_only = settings.get("training_only", False)
+        self.followed.run_json = run_json
+        self.history.folder = settings["run_dir"]
+        self.offline.scratch = settings["scratch"]
+        if self._files is not None:
+            self._files.move(scratch=settings["scratch"], free=[settings["run_dir"]])
+        if self._facts is not None and not settings.get("probe", False):
+            self._facts.leave()
+            self._facts = None
+        self._apply_plan()
+
+    def _apply_plan(self) -> None:
         Plans(self._settings, self.device, self.exits, self.frames).watch(optimizers=self.steps.optimizers)
 
     def _watch_optimizers(self) -> None:
@@ -264,6 +292,8 @@ class Agent:
         self.phases.rest = FORWARD
 
     def _forked(self) -> None:
+        if self._warm is not None and self._warm.forking:
+            return
         self.device.detach()
         self.exits.forget()
         self.history.forget()

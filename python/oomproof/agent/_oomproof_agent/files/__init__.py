@@ -9,7 +9,7 @@ modules it changes later are waited for, not imported.
 from __future__ import annotations
 
 import sys
-from typing import Any, Dict
+from typing import Any, Dict, Optional
 
 from . import programs, trackers
 from .imports import AfterImport
@@ -20,10 +20,10 @@ from .saves import Saves
 __all__ = ["install"]
 
 
-def install(settings: Dict[str, Any], note: Note) -> None:
+def install(settings: Dict[str, Any], note: Note) -> Optional[Overlay]:
     """Redirects what the script writes to `settings["scratch"]`, unless the user allowed writes."""
     if settings["allow_writes"]:
-        return
+        return None
     overlay = Overlay(scratch=settings["scratch"], free=[settings["run_dir"]], note=note)
     trackers.environment(scratch=overlay.scratch)
     sys.dont_write_bytecode = True
@@ -42,3 +42,4 @@ def install(settings: Dict[str, Any], note: Note) -> None:
             "huggingface_hub.hf_api": trackers.uploads_off(note),
         }
     ).install()
+    return overlay

@@ -54,6 +54,37 @@ class Overlay:
         self._free = (*(self._plain(each) for each in free), self.scratch, *_ALWAYS_FREE)
         os.register_at_fork(after_in_child=self._forked)
 
+    def move(self, *, scratch: str, free: List[str]) -> None:
+        """In a forked child that goes on as a run of its own: the same view, and from now on another scratch folder."""
+        here, before, before_root = posix.getcwd(), self.scratch, self.upper_root
+        self.scratch = self._plain(scratch)
+        self.upper_root = self.scratch + "/files"
+        self._copy_tree(before, self.scratch)
+        self._make_dirs(self.upper_root)
+        posix.close(self._log)
+        self._log = posix.open(self.scratch + "/log", os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        self._folders = {}
+        # Caches were pointed to the other one, and whoever read that goes on with it.
+        self._free = (*(self._plain(each) for each in free), self.scratch, before, *_ALWAYS_FREE)
+        for name, value in os.environ.items():
+            if before in value:
+                os.environ[name] = value.replace(before, self.scratch)
+        if here == before_root or here.startswith(before_root + "/"):
+            posix.chdir(self.upper_root + here[len(before_root) :])
+
+    def _copy_tree(self, source: str, target: str) -> None:
+        for name in posix.listdir(source):
+            old, new = f"{source}/{name}", f"{target}/{name}"
+            status = posix.lstat(old)
+            if stat.S_ISDIR(status.st_mode):
+                posix.mkdir(new, stat.S_IMODE(status.st_mode) | 0o700)
+                self._copy_tree(old, new)
+            elif stat.S_ISLNK(status.st_mode):
+                posix.symlink(posix.readlink(old), new)
+            elif stat.S_ISREG(status.st_mode):
+                self._copy_bytes(old, new)
+                posix.utime(new, ns=(status.st_atime_ns, status.st_mtime_ns))
+
     # -- set-up ---------------------------------------------------------------------------------------------------
 
     def _forked(self) -> None:

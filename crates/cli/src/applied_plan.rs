@@ -8,6 +8,7 @@ use std::env;
 use std::fs;
 use std::path::Path;
 
+use oomproof_planner::{LeverName, Plan};
 use serde_json::{Value, json};
 
 use crate::exit::Exit;
@@ -16,7 +17,29 @@ use crate::profile_file;
 
 /// The names of the variable with the allocator's settings, in the order in which they count.
 const VARIABLES: [&str; 2] = ["PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF"];
-const ALLOCATOR: &str = "allocator-settings";
+
+/// Why a plan was not applied.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Refusal {
+    /// The lever that could not be applied; `None` when it is none's.
+    pub lever: Option<LeverName>,
+    /// One sentence.
+    pub reason: String,
+}
+
+impl Refusal {
+    /// As the end of a verb.
+    pub(crate) fn failure(&self, script: &str) -> Failure {
+        let Self { lever, reason } = self;
+        let lever = lever.map_or_else(String::new, |lever| format!("`{lever}`: "));
+        Failure::new(
+            Exit::InputRefused,
+            "plan_refused",
+            format!("the plan does not match {script}: {lever}{reason}"),
+        )
+        .hint("`oomproof fit` makes a plan for the script as it is now")
+    }
+}
 
 /// A plan as the agent gets it: what it expects, and its levers with their parameters.
 #[derive(Clone, Debug, PartialEq)]
@@ -33,9 +56,13 @@ impl AppliedPlan {
                 ..failure
             }
         })?;
-        let plan: Value = serde_json::from_str(&text)
-            .map_err(|error| not_understood(path, &error.to_string()))?;
-        Ok(Self::from_json(plan))
+        let plan = Plan::parse(&text).map_err(|error| not_understood(path, &error.to_string()))?;
+        Ok(Self::of(&plan))
+    }
+
+    /// What of a plan is applied.
+    pub(crate) fn of(plan: &Plan) -> Self {
+        Self(json!({"expects": plan.expects, "levers": plan.levers}))
     }
 
     /// The plan in the settings of a run.
@@ -60,7 +87,7 @@ impl AppliedPlan {
         self.0["levers"]
             .as_array()?
             .iter()
-            .find(|lever| lever["name"] == ALLOCATOR)?["conf"]
+            .find(|lever| lever["name"] == LeverName::AllocatorSettings.as_str())?["conf"]
             .as_str()
     }
 }
@@ -69,7 +96,7 @@ fn not_understood(path: &Path, why: &str) -> Failure {
     Failure::new(
         Exit::InputRefused,
         "plan",
-        format!("the plan {} cannot be read: {why}", path.display()),
+        format!("{} is no plan: {why}", path.display()),
     )
     .hint("`oomproof fit` writes plans")
 }
@@ -89,30 +116,40 @@ pub(crate) fn allocator_settings(plan: Option<&AppliedPlan>) -> Option<String> {
         .or_else(|| own_settings().1)
 }
 
+/// What became of a plan.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Applied {
+    /// It acted.
+    Whole,
+    /// It does not match the script.
+    Refused(Refusal),
+    /// The script never came to the moment at which it acts.
+    NotReached,
+}
+
 /// What became of the plan in the run whose profiles are in `folder`.
-///
-/// An error when it was refused; a note for the profile when the script never came to the moment at which it acts.
-pub(crate) fn outcome(folder: &Path, script: &str) -> Result<Option<Value>, Failure> {
-    let notes = |kind| profile_file::notes_in(folder, kind);
-    if let Some(refused) = notes("plan_refused")?.first() {
+pub(crate) fn outcome(folder: &Path) -> Result<Applied, Failure> {
+    if let Some(refused) = profile_file::notes_in(folder, "plan_refused")?.first() {
         let reason = refused["reason"].as_str().unwrap_or("no reason was given");
-        let lever = refused["lever"]
-            .as_str()
-            .map_or_else(String::new, |lever| format!("`{lever}`: "));
-        return Err(Failure::new(
-            Exit::InputRefused,
-            "plan_refused",
-            format!("the plan does not match {script}: {lever}{reason}"),
-        )
-        .hint("`oomproof fit` makes a plan for the script as it is now"));
+        return Ok(Applied::Refused(Refusal {
+            lever: refused["lever"].as_str().and_then(|name| name.parse().ok()),
+            reason: reason.to_owned(),
+        }));
     }
-    let applied = !notes("plan_applied")?.is_empty();
-    Ok((!applied).then(|| {
-        json!({
-            "kind": "assumption", "assumption": "plan_not_applied", "where": null,
-            "text": "the script did not come to the moment at which the plan acts, so this is the script without it",
-        })
-    }))
+    let notes = profile_file::notes_in(folder, "plan_applied")?;
+    Ok(if notes.is_empty() {
+        Applied::NotReached
+    } else {
+        Applied::Whole
+    })
+}
+
+/// The note for the profile of a run whose plan never acted.
+pub(crate) fn not_reached() -> Value {
+    json!({
+        "kind": "assumption", "assumption": "plan_not_applied", "where": null,
+        "text": "the script did not come to the moment at which the plan acts, so this is the script without it",
+    })
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use clap::{Parser, Subcommand};
 use crate::commands::check::CheckArgs;
 use crate::commands::diff::DiffArgs;
 use crate::commands::explain::ExplainArgs;
+use crate::commands::fit::FitArgs;
 use crate::commands::gpus::GpusArgs;
 use crate::commands::replay::ReplayArgs;
 use crate::commands::run::RunArgs;
@@ -38,6 +39,15 @@ pub(crate) enum Verb {
             Exit codes: 0 fits or tight, 3 the script failed, 5 environment, 10 does not fit, 11 unknown."
     )]
     Run(RunArgs),
+    /// Find the cheapest changes that make a script fit, run them, and write them as a plan
+    #[command(
+        override_usage = "oomproof fit [OPTIONS] <SCRIPT | -m MODULE> [ARGS]...",
+        after_help = "Everything after SCRIPT or MODULE belongs to the script.\n\
+            Each plan is run on the virtual GPU, and the chosen one once more in whole before it is named.\n\
+            Exit codes: 0 it fits, as it is or with the plan, 3 the script failed, 4 a plan was refused,\n\
+            5 environment, 10 no plan fits, 11 unknown, 130 interrupted, with the best plan so far."
+    )]
+    Fit(FitArgs),
     /// Fail when a script needs more memory than it may, for CI
     #[command(
         override_usage = "oomproof check <--max SIZE | --baseline FILE> [OPTIONS] <SCRIPT | -m MODULE> [ARGS]...",

@@ -18,6 +18,9 @@ const SMALLEST: Bytes = Bytes::from_mib(16);
 /// More than any single card has, and less than the arena of the virtual device.
 const LARGEST: Bytes = Bytes::from_gib(4096);
 
+/// More than what is run on one card takes, so that a script's need is seen where it does not fit.
+const AMPLE: Bytes = Bytes::from_gib(1024);
+
 /// What was typed about the card.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub(crate) struct CardArgs {
@@ -70,6 +73,15 @@ impl Card {
     /// Its memory.
     pub(crate) fn total(&self) -> Bytes {
         self.gpu.total
+    }
+
+    /// The same card with so much memory that nothing runs out.
+    pub(crate) fn ample(&self) -> Self {
+        Self {
+            gpu: self.gpu.with_memory(AMPLE),
+            others: Bytes::ZERO,
+            ..self.clone()
+        }
     }
 
     /// What the virtual device answers.

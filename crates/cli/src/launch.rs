@@ -14,7 +14,7 @@ use oomproof_analysis::{Circumstances, EndedBy, Strictness, Verdict};
 use oomproof_profile::{RunSettings, WarmSettings};
 use oomproof_units::Bytes;
 
-use crate::applied_plan::{self, AppliedPlan, allocator_settings};
+use crate::applied_plan::{self, Applied, AppliedPlan, allocator_settings};
 use crate::card::Card;
 use crate::child::{self, Ended};
 use crate::failure::{Failure, reason};
@@ -133,6 +133,8 @@ pub(crate) struct Outcome {
     pub verdict: Verdict,
     /// The exit code that goes with it.
     pub code: u8,
+    /// What became of the plan; `None` when there was none.
+    pub applied: Option<Applied>,
 }
 
 /// The folder of one run; it vanishes with its owner.
@@ -385,12 +387,12 @@ fn judge(
     if let Some(failure) = profile_file::agent_failure(&run.profiles) {
         return Err(failure);
     }
-    let unapplied = match &launch.plan {
-        Some(_) => applied_plan::outcome(&run.profiles, &launch.name)?,
+    let applied = match &launch.plan {
+        Some(_) => Some(applied_plan::outcome(&run.profiles)?),
         None => None,
     };
     if let Some(profiles) = ranks::of_run(&run.profiles)? {
-        return judge_ranks(launch, run, &profiles, ended);
+        return judge_ranks(launch, run, &profiles, ended, applied);
     }
     let found = profile_file::of_process(&run.profiles, ended.pid)?;
     let (path, others) = match found {
@@ -401,7 +403,9 @@ fn judge(
         ),
     };
     let mut notes = launcher_notes(launch);
-    notes.extend(unapplied);
+    if applied == Some(Applied::NotReached) {
+        notes.push(applied_plan::not_reached());
+    }
     if let Some(text) = of_others(&others) {
         notes.push(serde_json::json!({
             "kind": "assumption", "assumption": "other_processes", "text": text, "where": null,
@@ -422,7 +426,11 @@ fn judge(
     let verdict = Verdict::from_profile(&profile, &circumstances)
         .map_err(|error| profile_file::corrupt(&kept, &error.to_string()))?;
     let code = verdict.exit_code(&circumstances);
-    Ok(Outcome { verdict, code })
+    Ok(Outcome {
+        verdict,
+        code,
+        applied,
+    })
 }
 
 /// What only the launcher knows and every profile is to say.
@@ -442,6 +450,7 @@ fn judge_ranks(
     run: RunFolder,
     profiles: &RankProfiles,
     ended: &Ended,
+    applied: Option<Applied>,
 ) -> Result<Outcome, Failure> {
     for path in profiles.paths.values() {
         let mut notes = launcher_notes(launch);
@@ -481,7 +490,11 @@ fn judge_ranks(
         stay(run, target.as_deref(), &error);
     }
     let code = verdict.exit_code(&circumstances);
-    Ok(Outcome { verdict, code })
+    Ok(Outcome {
+        verdict,
+        code,
+        applied,
+    })
 }
 
 /// What is left out when several processes of the script use the device.

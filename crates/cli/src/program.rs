@@ -7,7 +7,7 @@ use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser};
 
 use crate::arguments::{Cli, Verb};
-use crate::commands::{check, diff, explain, gpus, replay, run, venv};
+use crate::commands::{check, diff, explain, fit, gpus, replay, run, venv};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::printer;
@@ -37,6 +37,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>, resources: Resources)
 fn dispatch(verb: Verb, user: Option<UserCommand>, resources: Resources) -> Result<Exit, Failure> {
     match verb {
         Verb::Run(args) => run::run(&args, user, resources),
+        Verb::Fit(args) => fit::fit(&args, user, resources),
         Verb::Check(args) => check::check(&args, user, resources),
         Verb::Replay(args) => replay::replay(&args),
         Verb::Diff(args) => diff::diff(&args),
@@ -51,7 +52,7 @@ fn cut(mut arguments: Vec<OsString>) -> (Vec<OsString>, Option<UserCommand>) {
     let cli = Cli::command();
     let verb = arguments
         .get(1)
-        .filter(|verb| *verb == "run" || *verb == "check")
+        .filter(|verb| ["run", "check", "fit"].iter().any(|own| *verb == *own))
         .and_then(|verb| cli.find_subcommand(verb));
     let Some(verb) = verb else {
         return (arguments, None);

@@ -21,6 +21,7 @@ use oomproof_analysis::EndedBy;
 use oomproof_profile::WarmSettings;
 use rustix::process::{Pid, Signal, kill_process_group};
 use serde::{Deserialize, Serialize};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::child::{self, Ended};
 use crate::failure::Failure;
@@ -221,6 +222,19 @@ impl Drop for Warm {
             let _ = process.join();
         }
     }
+}
+
+/// A flag that Ctrl-C and a request to end set, together with `stop`.
+pub(crate) fn watch_interrupts(stop: &Arc<AtomicBool>) -> Result<Arc<AtomicBool>, Failure> {
+    let interrupted = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
+        for flag in [&interrupted, stop] {
+            signal_hook::flag::register(signal, Arc::clone(flag)).map_err(|error| {
+                Failure::environment("io", format!("signals cannot be watched: {error}"))
+            })?;
+        }
+    }
+    Ok(interrupted)
 }
 
 /// Through the folder, because the path of a socket may have 107 bytes only.

@@ -3,6 +3,7 @@
 pub(crate) mod check;
 pub(crate) mod diff;
 pub(crate) mod explain;
+pub(crate) mod fit;
 pub(crate) mod gpus;
 pub(crate) mod growth;
 pub(crate) mod replay;

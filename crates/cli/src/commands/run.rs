@@ -9,7 +9,7 @@ use oomproof_analysis::{Strictness, Verdict};
 use oomproof_explain::{Explanation, explain_run};
 use serde::Serialize;
 
-use crate::applied_plan::AppliedPlan;
+use crate::applied_plan::{Applied, AppliedPlan};
 use crate::bar::Glyphs;
 use crate::card::{Card, CardArgs, card};
 use crate::commands::growth::{Base, Growth, grow};
@@ -130,6 +130,9 @@ pub(crate) fn run(
         snapshot: args.snapshot.clone(),
         ..request.clone()
     })?;
+    if let Some(Applied::Refused(refusal)) = &outcome.applied {
+        return Err(refusal.failure(&request.name));
+    }
     let growth = match &args.scale {
         Some(scale) if Exit::of_verdict(outcome.code) != Exit::Interrupted => {
             let base = Base {

@@ -1,0 +1,246 @@
+//! What `oomproof fit` found, as people read it: what to change first, then what else there is.
+
+use std::fmt::{self, Write};
+use std::time::Duration;
+
+use oomproof_planner::Numerics;
+use oomproof_units::Bytes;
+use owo_colors::{AnsiColors, OwoColorize};
+
+use crate::fit_report::{FitReport, Listed};
+use crate::fitting::{in_short, in_words};
+use crate::wrap::{Margins, wrap};
+
+/// Width at which sentences are wrapped.
+const LINE: usize = 76;
+/// Levers that are not allowed and would save less than this part of the peak are not worth a line.
+const WORTH: u64 = 100;
+
+/// The report as text.
+pub(crate) fn render(report: &FitReport, took: Duration) -> String {
+    let mut text = String::new();
+    write(&mut text, report, took).expect("a String takes all that is written to it");
+    text
+}
+
+fn write(out: &mut String, report: &FitReport, took: Duration) -> fmt::Result {
+    writeln!(out, "{}", first_line(report))?;
+    if let Some(chosen) = report.chosen() {
+        write_chosen(out, report, chosen)?;
+    }
+    write_plans(out, report)?;
+    write_not_allowed(out, report)?;
+    write_floor(out, report)?;
+    if report.tried > 0 {
+        let end = if report.finished {
+            "nothing was left to try that could change the answer"
+        } else {
+            "time ended the search; more may be found with `--time-limit`"
+        };
+        writeln!(
+            out,
+            "\n{} plans were run in {:.0} s, {} of them did not fit or failed; {end}",
+            report.tried,
+            took.as_secs_f64(),
+            report.failed
+        )?;
+    }
+    Ok(())
+}
+
+/// The sentence that answers the question.
+fn first_line(report: &FitReport) -> String {
+    let device = &report.device;
+    let card = format!("{} on {}", device.total_bytes, device.name);
+    let base = &report.base;
+    let Some(chosen) = report.chosen() else {
+        if report.fits {
+            let room = device
+                .total_bytes
+                .saturating_sub(device.reserved_by_others_bytes);
+            let headroom = room.saturating_sub(base.process_bytes.likely);
+            return format!(
+                "{} as it is: peak {} of {card} (allocated), about {} with context, {headroom} to spare",
+                "fits".color(AnsiColors::Green).bold(),
+                base.peak_allocated_bytes,
+                base.process_bytes.likely
+            );
+        }
+        let least = report.floor_bytes.map_or_else(String::new, |floor| {
+            format!("; the least that was reached is {floor} with context")
+        });
+        return if report.finished {
+            format!(
+                "{}: no plan was found that fits {card}{least}",
+                "does not fit".color(AnsiColors::Red).bold()
+            )
+        } else {
+            format!(
+                "{}: no plan was found in time that fits {card}{least}",
+                "unknown".color(AnsiColors::Yellow).bold()
+            )
+        };
+    };
+    let changes = match chosen.levers.len() {
+        1 => "1 change".to_owned(),
+        count => format!("{count} changes"),
+    };
+    format!(
+        "{} with {changes}: peak {} instead of {} (allocated), about {} with context of {card}, {} the time",
+        "fits".color(AnsiColors::Green).bold(),
+        chosen.peak_allocated_bytes,
+        base.peak_allocated_bytes,
+        chosen.process_bytes.likely,
+        times(chosen.relative_time),
+    )
+}
+
+fn times(relative: f64) -> String {
+    format!("{relative:.2}x")
+}
+
+fn write_chosen(out: &mut String, report: &FitReport, chosen: &Listed) -> fmt::Result {
+    heading(out, "what to change")?;
+    for line in in_words(&chosen.levers) {
+        wrap(
+            out,
+            &line,
+            Margins {
+                lead: "  - ",
+                line: LINE,
+            },
+        )?;
+    }
+    let mut row = |name: &str, text: &str| {
+        let lead = format!("  {name:<12}");
+        wrap(
+            out,
+            text,
+            Margins {
+                lead: &lead,
+                line: LINE,
+            },
+        )
+    };
+    row("results", numerics(chosen.numerics))?;
+    row(
+        "time",
+        &format!(
+            "{} that of a step of the script as it is, by a model of the card: an estimate",
+            times(chosen.relative_time)
+        ),
+    )?;
+    row(
+        "verified",
+        if chosen.verified {
+            "the whole script ran under this plan on the virtual card"
+        } else {
+            "its training steps ran on the virtual card; what comes after them did not"
+        },
+    )?;
+    if let Some(file) = &report.plan_file {
+        row("written to", &file.display().to_string())?;
+        row(
+            "to apply it",
+            &format!(
+                "`oomproof run --plan {0} SCRIPT`, or `oomproof.apply(\"{0}\", model, optimizer)` in the script",
+                file.display()
+            ),
+        )?;
+    }
+    for (lever, code) in report.code.iter().flatten() {
+        heading(out, &format!("by hand: {lever}"))?;
+        match code {
+            Some(code) => {
+                for line in code.lines() {
+                    writeln!(out, "    {line}")?;
+                }
+            }
+            None => writeln!(out, "  there is no such edit for this framework")?,
+        }
+    }
+    Ok(())
+}
+
+const fn numerics(numerics: Numerics) -> &'static str {
+    match numerics {
+        Numerics::None => "the same, bit for bit",
+        Numerics::Rounding => "the same but for the order in which numbers are rounded",
+        Numerics::Changes => "training is different",
+    }
+}
+
+fn write_plans(out: &mut String, report: &FitReport) -> fmt::Result {
+    if report.plans.len() < 2 {
+        return Ok(());
+    }
+    heading(out, "plans that none beats in memory and time")?;
+    writeln!(
+        out,
+        "  {:>8}{:>13}{:>15}",
+        "time", "allocated", "with context"
+    )?;
+    for (plan_idx, plan) in report.plans.iter().enumerate() {
+        let mark = if report.chosen == Some(plan_idx) {
+            ">"
+        } else {
+            " "
+        };
+        let word = if plan.fits { "fits" } else { "" };
+        let lead = format!(
+            "{mark} {:>8}{:>13}{:>15}  {word:<5} ",
+            times(plan.relative_time),
+            plan.peak_allocated_bytes.to_string(),
+            plan.process_bytes.likely.to_string(),
+        );
+        wrap(
+            out,
+            &in_short(&plan.levers),
+            Margins {
+                lead: &lead,
+                line: LINE + lead.len() / 2,
+            },
+        )?;
+    }
+    Ok(())
+}
+
+fn write_not_allowed(out: &mut String, report: &FitReport) -> fmt::Result {
+    let peak = report.base.peak_allocated_bytes.get();
+    let worth: Vec<_> = report
+        .not_allowed
+        .iter()
+        .filter(|each| each.saves_bytes.get() > peak / WORTH)
+        .collect();
+    if worth.is_empty() {
+        return Ok(());
+    }
+    heading(out, "not used, because it has to be allowed (estimates)")?;
+    for each in worth {
+        writeln!(
+            out,
+            "  --allow {:<22} saves about {}, {} the time",
+            each.lever.name.as_str(),
+            each.saves_bytes,
+            times(each.relative_time)
+        )?;
+    }
+    Ok(())
+}
+
+fn write_floor(out: &mut String, report: &FitReport) -> fmt::Result {
+    let (Some(floor), false) = (&report.floor, report.fits) else {
+        return Ok(());
+    };
+    heading(out, "the least that was reached")?;
+    let Bytes { .. } = floor.peak_allocated_bytes;
+    let lead = format!(
+        "  {} allocated, {} with context: ",
+        floor.peak_allocated_bytes, floor.process_bytes.likely
+    );
+    writeln!(out, "{lead}{}", in_short(&floor.levers))
+}
+
+fn heading(out: &mut String, text: &str) -> fmt::Result {
+    writeln!(out, "\n{}", text.bold())
+}

@@ -1,0 +1,258 @@
+//! One run of the script under a plan, and what it tells the search.
+//!
+//! A plan is run where nothing runs out first: a run that fails on the wanted card tells only that, and the search
+//! learns from how much is missing. What fits by these figures would run the same on the wanted card; where its
+//! allocator would have to give unused memory back first, the wanted card decides.
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use oomproof_analysis::{Answer, Strictness, Verdict};
+use oomproof_planner::{LeverUse, Measured, Outcome as Told, Plan};
+use oomproof_profile::Profile;
+use oomproof_units::{Bytes, Nanos};
+
+use crate::applied_plan::{Applied, AppliedPlan};
+use crate::card::Card;
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::launch::{Extent, Facts, Launch, Outcome, launch};
+use crate::profile_file;
+use crate::warm::{Missing, Warm};
+
+/// How the script is run under one plan after another.
+pub(crate) struct Trials<'a> {
+    launch: &'a Launch,
+    warm: Option<Warm>,
+    strictness: Strictness,
+    folder: tempfile::TempDir,
+    next: AtomicU64,
+    /// Processes that are started anew are watched one at a time.
+    alone: Mutex<()>,
+}
+
+/// What is run.
+#[derive(Clone, Debug)]
+pub(crate) struct Setup {
+    pub card: Card,
+    pub plan: Option<AppliedPlan>,
+    pub extent: Extent,
+    pub facts: Facts,
+    pub timeout: Duration,
+}
+
+/// A run that has ended.
+pub(crate) struct Ran {
+    pub outcome: Outcome,
+    /// Its profile.
+    pub profile: Profile,
+}
+
+/// What a run of a candidate came to.
+#[derive(Debug)]
+pub(crate) struct Trial {
+    /// What the search is told.
+    pub told: Told,
+    /// The figures, when there are any.
+    pub verdict: Option<Verdict>,
+}
+
+impl<'a> Trials<'a> {
+    /// Runs of `launch`, as children of `warm` when there is one.
+    pub(crate) fn new(
+        launch: &'a Launch,
+        warm: Option<Warm>,
+        strictness: Strictness,
+    ) -> Result<Self, Failure> {
+        let folder = tempfile::Builder::new()
+            .prefix("oomproof-")
+            .tempdir()
+            .map_err(|error| Failure::io("make a folder in", &std::env::temp_dir(), &error))?;
+        Ok(Self {
+            launch,
+            warm,
+            strictness,
+            folder,
+            next: AtomicU64::new(0),
+            alone: Mutex::default(),
+        })
+    }
+
+    /// How many may run at the same time.
+    pub(crate) fn width(&self) -> usize {
+        if self.warm.is_some() { 2 } else { 1 }
+    }
+
+    /// Runs the script.
+    pub(crate) fn run(&self, setup: &Setup) -> Result<Ran, Failure> {
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        let profile = self.folder.path().join(format!("{number}.oomprofile"));
+        let wanted = self.wanted(setup, profile.clone());
+        let forked = match &self.warm {
+            Some(warm) => match warm.run(&wanted) {
+                Ok(outcome) => Some(outcome),
+                Err(Missing::Lost) => None,
+                Err(Missing::Failed(failure)) => return Err(failure),
+            },
+            None => None,
+        };
+        let outcome = match forked {
+            Some(outcome) => outcome,
+            None => self.start(&wanted)?,
+        };
+        let profile = profile_file::read(&profile)?;
+        Ok(Ran { outcome, profile })
+    }
+
+    /// Runs the script in a process of its own, whatever waits.
+    pub(crate) fn run_anew(&self, setup: &Setup, profile: Option<PathBuf>) -> Result<Outcome, Failure> {
+        let inside = self.folder.path().join("anew.oomprofile");
+        self.start(&self.wanted(setup, profile.unwrap_or(inside)))
+    }
+
+    fn start(&self, wanted: &Launch) -> Result<Outcome, Failure> {
+        let _alone = self.alone.lock().unwrap_or_else(PoisonError::into_inner);
+        launch(wanted)
+    }
+
+    fn wanted(&self, setup: &Setup, profile: PathBuf) -> Launch {
+        let Setup {
+            card,
+            plan,
+            extent,
+            facts,
+            timeout,
+        } = setup.clone();
+        Launch {
+            card,
+            plan,
+            extent,
+            facts,
+            timeout,
+            profile: Some(profile),
+            strictness: self.strictness,
+            ..self.launch.clone()
+        }
+    }
+
+    /// Runs a candidate for `card`. `None` when it was interrupted.
+    pub(crate) fn candidate(
+        &self,
+        levers: &[LeverUse],
+        setup: &Setup,
+    ) -> Result<Option<Trial>, Failure> {
+        let setup = Setup {
+            plan: Some(AppliedPlan::of(&Plan::new(levers.to_vec()))),
+            ..setup.clone()
+        };
+        let wanted = setup.card.clone();
+        let ample = Setup {
+            card: wanted.ample(),
+            ..setup.clone()
+        };
+        let free = self.run(&ample)?.outcome;
+        if Exit::of_verdict(free.code) == Exit::Interrupted {
+            return Ok(None);
+        }
+        if let Some(why) = unusable(&free) {
+            return Ok(Some(Trial {
+                told: why,
+                verdict: None,
+            }));
+        }
+        let room = room(&wanted);
+        let need = self.need(&free.verdict);
+        let least = free.verdict.peak.process_bytes.likely;
+        let least = least.saturating_sub(free.verdict.peak.reserved_bytes)
+            + free.verdict.peak.allocated_bytes;
+        if need <= room || least > room || self.strictness == Strictness::Strict {
+            return Ok(Some(self.trial(free.verdict, need <= room)));
+        }
+        let tight = self.run(&setup)?.outcome;
+        if Exit::of_verdict(tight.code) == Exit::Interrupted {
+            return Ok(None);
+        }
+        Ok(Some(if Exit::of_verdict(tight.code) == Exit::Done {
+            self.trial(tight.verdict, true)
+        } else {
+            self.trial(free.verdict, false)
+        }))
+    }
+
+    fn trial(&self, verdict: Verdict, fits: bool) -> Trial {
+        Trial {
+            told: Told::Ran(self.measured(&verdict, fits)),
+            verdict: Some(verdict),
+        }
+    }
+
+    /// The figures of a run as the search takes them.
+    pub(crate) fn measured(&self, verdict: &Verdict, fits: bool) -> Measured {
+        Measured {
+            allocated: verdict.peak.allocated_bytes,
+            reserved: verdict.peak.reserved_bytes,
+            process_high: self.need(verdict),
+            step_ns: step_time(verdict),
+            fits,
+        }
+    }
+
+    /// What the card must have room for.
+    fn need(&self, verdict: &Verdict) -> Bytes {
+        match self.strictness {
+            Strictness::Strict => verdict.peak.process_bytes.high,
+            Strictness::Lenient => verdict.peak.process_bytes.likely,
+        }
+    }
+}
+
+/// What a process may take of a card.
+pub(crate) fn room(card: &Card) -> Bytes {
+    card.total().saturating_sub(card.others)
+}
+
+/// A training step on the device's clock; zero when none ended.
+pub(crate) fn step_time(verdict: &Verdict) -> Nanos {
+    let json = serde_json::to_value(verdict).unwrap_or_default();
+    Nanos::since_start(json["step_device_ns"]["likely"].as_u64().unwrap_or(0))
+}
+
+/// Why the figures of a run are not those of its plan.
+fn unusable(outcome: &Outcome) -> Option<Told> {
+    match &outcome.applied {
+        Some(Applied::Refused(refusal)) => {
+            return Some(match refusal.lever {
+                Some(lever) => Told::Refused {
+                    lever,
+                    reason: refusal.reason.clone(),
+                },
+                None => Told::Failed(refusal.reason.clone()),
+            });
+        }
+        Some(Applied::NotReached) => {
+            return Some(Told::Failed("the plan never acted".to_owned()));
+        }
+        Some(Applied::Whole) | None => {}
+    }
+    let verdict = &outcome.verdict;
+    let is_measured = matches!(verdict.verdict, Answer::Fits | Answer::Tight)
+        && Exit::of_verdict(outcome.code) == Exit::Done
+        && verdict.steps_measured > 0;
+    if is_measured {
+        return None;
+    }
+    let why = verdict
+        .reasons
+        .first()
+        .map_or("no training step ended", |reason| reason.text.as_str());
+    Some(Told::Failed(why.to_owned()))
+}
+
+/// The note of what plans are made from.
+pub(crate) fn facts_of(profile: &Profile) -> Option<String> {
+    profile_file::notes_of(profile, "plan_facts")
+        .last()
+        .map(ToString::to_string)
+}

@@ -138,7 +138,11 @@ fn narrate(number: usize, candidate: &Candidate, trial: &Trial, took: Duration) 
     let what = match &trial.told {
         Told::Ran(measured) => format!(
             "{}, peak {} allocated",
-            if measured.fits { "fits" } else { "does not fit" },
+            if measured.fits {
+                "fits"
+            } else {
+                "does not fit"
+            },
             measured.allocated
         ),
         Told::RanOut { .. } => "does not fit".to_owned(),

@@ -31,9 +31,11 @@ pub(crate) fn plan(levers: &[LeverUse], launch: &Launch, facts: &Facts) -> Plan 
     plan.expects = Expects {
         torch: launch.torch.version.parse().ok(),
         parameters: facts.parameters,
-        batch: facts
-            .batch
-            .filter(|_| levers.iter().any(|lever| OF_THE_BATCH.contains(&lever.name))),
+        batch: facts.batch.filter(|_| {
+            levers
+                .iter()
+                .any(|lever| OF_THE_BATCH.contains(&lever.name))
+        }),
         modules: named_modules(levers, facts),
     };
     plan

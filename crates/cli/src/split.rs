@@ -108,7 +108,10 @@ fn takes_value(verb: &Command, option: &OsStr) -> bool {
                 .is_some_and(|short| letters.next() == Some(short))
                 && letters.next().is_none()
         };
-        named && matches!(arg.get_action(), ArgAction::Set | ArgAction::Append)
+        // A value that may be left out follows an equals sign.
+        named
+            && matches!(arg.get_action(), ArgAction::Set | ArgAction::Append)
+            && !arg.is_require_equals_set()
     })
 }
 
@@ -121,7 +124,13 @@ mod tests {
     fn check(line: &str, ours: &str, user: Option<(Target, &str)>) {
         let verb = Command::new("run")
             .arg(Arg::new("gpu").long("gpu").short('g'))
-            .arg(Arg::new("json").long("json").action(ArgAction::SetTrue));
+            .arg(Arg::new("json").long("json").action(ArgAction::SetTrue))
+            .arg(
+                Arg::new("code")
+                    .long("code")
+                    .num_args(0..=1)
+                    .require_equals(true),
+            );
         let words = |text: &str| {
             text.split_whitespace()
                 .map(OsString::from)
@@ -160,6 +169,8 @@ mod tests {
             "--json -g a",
             Some((script("b.py"), "")),
         );
+        check("--code b.py", "--code", Some((script("b.py"), "")));
+        check("--code=c b.py", "--code=c", Some((script("b.py"), "")));
         check("-ga b.py", "-ga", Some((script("b.py"), "")));
         check("-- --odd.py -h", "", Some((script("--odd.py"), "-h")));
         check("- x", "", Some((script("-"), "x")));

@@ -107,7 +107,11 @@ impl<'a> Trials<'a> {
     }
 
     /// Runs the script in a process of its own, whatever waits.
-    pub(crate) fn run_anew(&self, setup: &Setup, profile: Option<PathBuf>) -> Result<Outcome, Failure> {
+    pub(crate) fn run_anew(
+        &self,
+        setup: &Setup,
+        profile: Option<PathBuf>,
+    ) -> Result<Outcome, Failure> {
         let inside = self.folder.path().join("anew.oomprofile");
         self.start(&self.wanted(setup, profile.unwrap_or(inside)))
     }
@@ -215,8 +219,9 @@ pub(crate) fn room(card: &Card) -> Bytes {
 
 /// A training step on the device's clock; zero when none ended.
 pub(crate) fn step_time(verdict: &Verdict) -> Nanos {
-    let json = serde_json::to_value(verdict).unwrap_or_default();
-    Nanos::since_start(json["step_device_ns"]["likely"].as_u64().unwrap_or(0))
+    verdict
+        .step_device_ns
+        .map_or(Nanos::since_start(0), |time| time.likely)
 }
 
 /// Why the figures of a run are not those of its plan.

@@ -95,8 +95,8 @@ impl Warm {
             .prefix("oomproof-")
             .tempdir()
             .map_err(|error| Failure::io("make a folder in", &std::env::temp_dir(), &error))?;
-        let listener =
-            listen(folder.path()).map_err(|error| Failure::io("listen in", folder.path(), &error))?;
+        let listener = listen(folder.path())
+            .map_err(|error| Failure::io("listen in", folder.path(), &error))?;
         let first = Launch {
             warm: Some(WarmSettings {
                 socket: folder.path().join(SOCKET),
@@ -247,10 +247,7 @@ fn listen(folder: &Path) -> io::Result<UnixListener> {
 }
 
 /// The script's connection; `None` when it ended without one.
-fn accept(
-    listener: &UnixListener,
-    process: &JoinHandle<io::Result<Ended>>,
-) -> Option<UnixStream> {
+fn accept(listener: &UnixListener, process: &JoinHandle<io::Result<Ended>>) -> Option<UnixStream> {
     loop {
         match listener.accept() {
             Ok((connection, _)) => {

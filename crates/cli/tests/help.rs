@@ -9,6 +9,7 @@ fn of_the_program_and_of_every_verb() {
     check("help", "--help");
     check("help_run", "run --help");
     check("help_run_short", "run -h");
+    check("help_fit", "fit --help");
     check("help_check", "check -h");
     check("help_gpus", "gpus -h");
     check("help_explain", "explain -h");

@@ -31,10 +31,7 @@ unsafe fn text<'a>(text: *const c_char) -> std::borrow::Cow<'a, str> {
 }
 
 /// SAFETY: `path` must be null or a C string.
-unsafe fn begin(
-    path: *const c_char,
-    how: impl FnOnce(&Path) -> Result<(), String>,
-) -> c_int {
+unsafe fn begin(path: *const c_char, how: impl FnOnce(&Path) -> Result<(), String>) -> c_int {
     if path.is_null() {
         return 1;
     }

@@ -5,6 +5,7 @@
 //! wanted card, because evaluation and saving come after the steps by which it was chosen.
 
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::thread;
@@ -13,8 +14,8 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use oomproof_analysis::{Estimate, Strictness, Verdict};
 use oomproof_planner::{
-    Facts, Framework, Goal, LeverName, LeverUse, Numerics, Plan, Search, TorchVersion, Verified,
-    Writing, code,
+    Facts, Framework, FrameworkError, Goal, LeverName, LeverUse, Numerics, Plan, Search,
+    TorchVersion, Verified, Writing, code,
 };
 use oomproof_profile::Profile;
 use oomproof_units::Bytes;
@@ -44,9 +45,11 @@ use crate::warm::{self, Started, Warm};
 /// A run that takes so many times as long as the script as it is, hangs.
 const HANGS: u32 = 8;
 /// No run is taken to hang before this.
-const LEAST_TIMEOUT: Duration = Duration::from_secs(60);
+const LEAST_TIMEOUT: Duration = Duration::from_mins(1);
 /// The file that the plan is written to.
 const PLAN: &str = "plan.toml";
+/// What `--show-code` stands for without a framework.
+const AS_SEEN: &str = "auto";
 
 /// Arguments of `oomproof fit`.
 #[derive(Clone, Debug, Args)]
@@ -80,9 +83,10 @@ pub(crate) struct FitArgs {
         value_name = "FRAMEWORK",
         num_args = 0..=1,
         require_equals = true,
-        value_parser = str::parse::<Framework>
+        default_missing_value = AS_SEEN,
+        value_parser = str::parse::<CodeFor>
     )]
-    pub show_code: Option<Option<Framework>>,
+    pub show_code: Option<CodeFor>,
 
     /// Start the script anew for each plan instead of forking it where it first uses the GPU
     #[arg(long)]
@@ -110,6 +114,26 @@ pub(crate) struct FitArgs {
     /// A plan fits only when the upper end of what it may take does
     #[arg(long)]
     pub strict: bool,
+}
+
+/// For whom code is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum CodeFor {
+    /// The framework that the script was seen to use.
+    AsSeen,
+    /// This framework.
+    Framework(Framework),
+}
+
+impl FromStr for CodeFor {
+    type Err = FrameworkError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        if text == AS_SEEN {
+            return Ok(Self::AsSeen);
+        }
+        text.parse().map(Self::Framework)
+    }
 }
 
 impl FitArgs {
@@ -382,7 +406,10 @@ impl Fitting<'_> {
         report.plan_file = Some(self.args.output.clone());
         if let Some(framework) = self.args.show_code {
             let writing = Writing {
-                framework: framework.unwrap_or_else(|| Framework::of(facts)),
+                framework: match framework {
+                    CodeFor::AsSeen => Framework::of(facts),
+                    CodeFor::Framework(framework) => framework,
+                },
                 torch: torch_of(self.request),
                 facts,
             };
@@ -453,7 +480,11 @@ fn facts(profile: &Profile) -> Result<Facts, Failure> {
 /// The figures that the report has of one plan.
 pub(crate) fn figures(verdict: &Verdict) -> (Bytes, Bytes, Estimate) {
     let peak = &verdict.peak;
-    (peak.allocated_bytes, peak.reserved_bytes, peak.process_bytes)
+    (
+        peak.allocated_bytes,
+        peak.reserved_bytes,
+        peak.process_bytes,
+    )
 }
 
 /// The levers of a plan that was found, when it was run.

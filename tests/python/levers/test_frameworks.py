@@ -53,7 +53,7 @@ def data(rows: int = 24) -> List[Dict[str, Any]]:
 
 def loop(make: Callable[[], Any], levers: List[Dict[str, Any]], _: Path) -> Any:
     model = make().train()
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     applied = apply({"levers": levers}, model, optimizer)
     try:
         for batch in torch.utils.data.DataLoader(data(), batch_size=8):  # type: ignore[arg-type]
@@ -69,7 +69,7 @@ def loop(make: Callable[[], Any], levers: List[Dict[str, Any]], _: Path) -> Any:
 def by_accelerate(make: Callable[[], Any], levers: List[Dict[str, Any]], _: Path) -> Any:
     accelerator = accelerate.Accelerator(cpu=True)
     model = make().train()
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 1, gamma=0.5)
     loader = torch.utils.data.DataLoader(data(), batch_size=8)  # type: ignore[arg-type]
     model, optimizer, loader, scheduler = accelerator.prepare(model, optimizer, loader, scheduler)
@@ -89,7 +89,7 @@ def by_accelerate(make: Callable[[], Any], levers: List[Dict[str, Any]], _: Path
 
 def by_trainer(make: Callable[[], Any], levers: List[Dict[str, Any]], folder: Path, accumulation: int = 1) -> Any:
     arguments = transformers.TrainingArguments(
-        str(folder), per_device_train_batch_size=8, gradient_accumulation_steps=accumulation, learning_rate=1e-3,
+        str(folder), per_device_train_batch_size=8, gradient_accumulation_steps=accumulation, learning_rate=0.1, optim="sgd",
         num_train_epochs=1, report_to=[], save_strategy="no", use_cpu=True, disable_tqdm=True, logging_steps=1000,
     )  # fmt: skip
     model = make()

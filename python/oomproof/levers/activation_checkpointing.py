@@ -11,6 +11,7 @@ import contextlib
 import functools
 from typing import Any, Dict, Iterator, List, Optional, Tuple
 
+from .changing_buffers import ChangingBuffers
 from .context import Context, Moment
 from .lever import Undo
 from .parameters import Parameters, known, one_of, paths
@@ -22,7 +23,6 @@ MOMENT = Moment.MODEL
 
 _POLICIES = ("full", "keep-matmul")
 _CACHES = ("past_key_values", "past_key_value", "layer_past")
-_STATISTICS = ("running_mean", "running_var", "num_batches_tracked")
 
 
 def check(context: Context, parameters: Parameters) -> Optional[str]:
@@ -60,7 +60,7 @@ class _Checkpointed:
         self._path = path
         self._policy = policy
         self.module = context.module(path)
-        self._norms = [part for part in self.module.modules() if getattr(part, "running_mean", None) is not None]
+        self._buffers = ChangingBuffers(self._torch, self.module, path)
         self._tried = False
 
     def forward(self) -> Any:
@@ -73,55 +73,26 @@ class _Checkpointed:
             if not self._torch.is_grad_enabled():
                 return original(*args, **kwargs)
             args, kwargs = self._without_cache(args, kwargs)
-            before = None if self._tried else self._versions()
+            before = None if self._tried else self._buffers.versions()
             result = checkpoint(original, *args, use_reentrant=False, context_fn=self._contexts, **kwargs)
             if before is not None:
                 self._tried = True
-                self._refuse_changed(before)
+                reason = self._buffers.changed(before)
+                if reason is not None:
+                    self._context.refuse(reason, lever=NAME)
             return result
 
         return forward
 
     def _contexts(self) -> Tuple[Any, Any]:
         first: Any = contextlib.nullcontext()
-        second: Any = self._frozen_statistics()
+        second: Any = self._buffers.frozen_statistics()
         if self._policy == "keep-matmul":
             from torch.utils.checkpoint import create_selective_checkpoint_contexts
 
             keep, reuse = create_selective_checkpoint_contexts(_matrix_products(self._torch))
             first, second = keep, _both(second, reuse)
         return first, second
-
-    @contextlib.contextmanager
-    def _frozen_statistics(self) -> Iterator[None]:
-        """Statistics that the second pass may change, because they are copies."""
-        kept: List[Tuple[Dict[str, Any], str, Any]] = []
-        with self._torch.no_grad():
-            for norm in self._norms:
-                for name in _STATISTICS:
-                    buffer = norm._buffers.get(name)
-                    if buffer is not None and norm.training:
-                        kept.append((norm._buffers, name, buffer))
-                        norm._buffers[name] = buffer.clone()
-        try:
-            yield
-        finally:
-            for buffers, name, buffer in kept:
-                buffers[name] = buffer
-
-    def _versions(self) -> List[Tuple[str, Any, int]]:
-        found = []
-        for path, part in self.module.named_modules():
-            for name, buffer in part._buffers.items():
-                if buffer is not None and not (part in self._norms and name in _STATISTICS):
-                    found.append((f"{self._path}.{path}.{name}".replace("..", "."), buffer, buffer._version))
-        return found
-
-    def _refuse_changed(self, before: List[Tuple[str, Any, int]]) -> None:
-        for path, buffer, version in before:
-            if buffer._version != version:
-                reason = f"its buffer `{path}` changes in every forward pass, and would change twice"
-                self._context.refuse(reason, lever=NAME)
 
     def _without_cache(self, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> Tuple[Tuple[Any, ...], Dict[str, Any]]:
         for name in _CACHES:

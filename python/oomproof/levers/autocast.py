@@ -7,8 +7,9 @@ inside the region. In `float16` small gradients vanish unless the loss is scaled
 from __future__ import annotations
 
 import functools
-from typing import Any, Mapping, Optional
+from typing import Any, Optional
 
+from . import trees
 from .context import Context, Moment
 from .lever import Undo
 from .parameters import Parameters, known, one_of
@@ -81,12 +82,5 @@ def _device(context: Context) -> str:
 
 
 def _as_float(torch: Any, value: Any) -> Any:
-    if isinstance(value, torch.Tensor):
-        return value.float() if value.dtype in (torch.float16, torch.bfloat16) else value
-    if isinstance(value, Mapping):
-        named = {key: _as_float(torch, part) for key, part in value.items()}
-        return named if type(value) is dict else type(value)(**named)
-    if isinstance(value, (list, tuple)):
-        parts = [_as_float(torch, part) for part in value]
-        return type(value)(*parts) if hasattr(value, "_fields") else type(value)(parts)
-    return value
+    low = (torch.float16, torch.bfloat16)
+    return trees.mapped(torch, value, lambda tensor: tensor.float() if tensor.dtype in low else tensor)

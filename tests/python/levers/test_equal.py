@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any, Dict, List, Tuple
 
 import pytest
 import torch
 from levers import apply
 from torch import nn
-from training import Block, Convolutions, Net, Program, State, cross_entropy, images, tokens
+from training import Block, Convolutions, LossInside, Net, Program, State, cross_entropy, images, tokens
 
 Lever = Dict[str, Any]
 EXACT = 0.0
@@ -24,6 +25,13 @@ FUSED = {"name": "optimizer-implementation", "implementation": "fused"}
 CHUNKED = {"name": "chunked-loss", "chunks": 5}
 OFFLOAD = {"name": "activation-offload", "least_bytes": 0}
 ALLOCATOR = {"name": "allocator-settings", "conf": "expandable_segments:True"}
+
+
+SPLIT = {"name": "split-forward", "chunks": 3}
+
+
+def named(name: str, **parameters: Any) -> Lever:
+    return {"name": name, **parameters}
 
 
 def checkpoint(*modules: str, **more: Any) -> Lever:
@@ -46,6 +54,18 @@ def _compare(got: State, expected: State, tolerance: float) -> None:
             torch.testing.assert_close(
                 one[name], value, rtol=tolerance, atol=tolerance, msg=lambda text, n=name: f"{n}: {text}"
             )
+
+
+def zeroing(model: Any, optimizer: Any, inputs: Any, labels: Any) -> None:
+    optimizer.zero_grad(set_to_none=False)
+    cross_entropy(model(inputs), labels).backward()
+    optimizer.step()
+
+
+def loss_inside(model: Any, optimizer: Any, inputs: Any, labels: Any) -> None:
+    optimizer.zero_grad()
+    model(inputs, labels=labels)["loss"].backward()
+    optimizer.step()
 
 
 LM = Program()
@@ -97,6 +117,22 @@ CASES: List[Tuple[List[Lever], Program, float]] = [
     ([OFFLOAD], CONVOLUTIONS, EXACT),
     ([{**OFFLOAD, "modules": ["blocks.0"]}, checkpoint("blocks.1"), MICRO_2], EVERYTHING, ROUNDING),
     ([ALLOCATOR], LM, EXACT),
+    ([named("set-to-none")], Program(body=zeroing), EXACT),
+    ([named("set-to-none"), MICRO_2], EVERYTHING, ROUNDING),
+    ([named("optimizer-offload")], EVERYTHING, EXACT),
+    ([named("optimizer-offload"), MICRO_2], SGD, ROUNDING),
+    ([SPLIT], LM, ROUNDING),
+    ([SPLIT, checkpoint(*BLOCKS)], EVERYTHING, ROUNDING),
+    ([{**SPLIT, "chunks": 100}], GROUPS, ROUNDING),
+    ([SPLIT], Program(model=LossInside, data=lambda: tokens(20, ignored=True), body=loss_inside), ROUNDING),
+    (
+        [named("channels-last")],
+        Program(model=Convolutions, data=lambda: images(24), loss=nn.CrossEntropyLoss(), optimizer=SGD.optimizer),
+        ROUNDING,
+    ),
+    ([named("inference-evaluation")], LM, EXACT),
+    ([named("evaluation-batch", size=2)], LM, EXACT),
+    ([named("per-batch-transfer")], LM, EXACT),
 ]
 
 LOSSES = [
@@ -149,6 +185,24 @@ def test_scores_in_pieces(loss: Any) -> None:
 @pytest.mark.parametrize("loss", LOSSES)
 def test_parts_are_weighed_by_what_the_loss_is_a_mean_of(loss: Any) -> None:
     check([MICRO_3], Program(data=lambda: tokens(20), loss=loss), ROUNDING)
+
+
+@pytest.mark.skipif("OOMPROOF_LONG" not in os.environ, reason="the compiler takes seconds; set OOMPROOF_LONG=1")
+def test_a_compiled_model() -> None:
+    check([named("compile", backend="aot_eager")], LM, ROUNDING)
+
+
+UPDATED_EARLY = [LM, SGD, Program(scheduled=True), Program(scheduled=True, clear_last=True), CONVOLUTIONS]
+
+
+@pytest.mark.parametrize("program", UPDATED_EARLY)
+def test_updates_in_the_backward_pass_leave_the_same_and_no_gradients(program: Program) -> None:
+    expected = program.run(lambda model, optimizer: None)
+    got = program.run(lambda model, optimizer: apply({"levers": [named("optimizer-in-backward")]}, model, optimizer))
+    assert not got.gradients and expected.gradients
+    _compare(
+        State(got.parameters, {}, got.buffers, None), State(expected.parameters, {}, expected.buffers, None), EXACT
+    )
 
 
 def test_undone_is_as_if_nothing_had_been() -> None:

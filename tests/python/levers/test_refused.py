@@ -72,6 +72,24 @@ AT_ONCE: List[Tuple[Dict[str, Any], Program, str]] = [
     ({"levers": [{"name": "autocast", "dtype": "float8"}]}, LM, "`dtype` is one of bfloat16, float16"),
     ({"levers": [{"name": "autocast"}]}, Program(model=lambda: Net().bfloat16()), "parameters of 16 bits already"),
     ({"levers": [{"name": "activation-offload", "modules": ["x"]}]}, LM, "no module `x`"),
+    ({"levers": [{"name": "split-forward", "chunks": 2}]}, CONVOLUTIONS, "normalizes over the batch"),
+    ({"levers": [{"name": "split-forward", "chunks": 2}]}, Program(model=Counting), "`inner.calls` changes"),
+    ({"levers": [{"name": "split-forward", "chunks": 2}], "expects": {"batch": 5}}, LM, "had 5 rows"),
+    ({"levers": [{"name": "optimizer-in-backward"}]}, Program(clip=1.0), "clips gradients"),
+    ({"levers": [{"name": "optimizer-in-backward"}]}, Program(scaled=True), "a `GradScaler` looks at all"),
+    ({"levers": [{"name": "optimizer-in-backward"}, MICRO]}, LM, "added up over several backward passes"),
+    ({"levers": [{"name": "optimizer-state", "kind": "8bit"}]}, LM, "neither `bitsandbytes` nor `torchao`"),
+    (
+        {"levers": [{"name": "optimizer-state", "kind": "factored"}]},
+        Program(optimizer=lambda parameters: torch.optim.SGD(parameters, lr=0.1)),
+        "`SGD` is no Adam",
+    ),
+    ({"levers": [{"name": "compile", "budget": 2}]}, LM, "`budget` lies between 0 and 1"),
+    ({"levers": [{"name": "channels-last"}]}, LM, "no convolution over images"),
+    ({"levers": [{"name": "bf16-parameters"}]}, Program(model=lambda: Net().bfloat16()), "no parameter has 32 bits"),
+    ({"levers": [{"name": "free-early"}]}, LM, "a change of the script's own lines"),
+    ({"levers": [{"name": "prune", "modules": [], "fraction": 0.5}]}, LM, "found by training it"),
+    ({"levers": [{"name": "larger-card"}]}, LM, "it is another card"),
 ]  # fmt: skip
 
 

@@ -46,6 +46,14 @@ class Net(nn.Module):
         return self.head(self.norm(x))
 
 
+class LossInside(Net):
+    """A model that computes its loss itself, as those of Hugging Face do."""
+
+    def forward(self, tokens: Any, labels: Any = None) -> Any:
+        logits = super().forward(tokens)
+        return {"loss": cross_entropy(logits, labels), "logits": logits}
+
+
 class Convolutions(nn.Module):
     def __init__(self, norm: Callable[[int], nn.Module] = nn.BatchNorm2d) -> None:
         super().__init__()

@@ -33,6 +33,9 @@ pub(super) struct Program<'a> {
     pub(super) statements: Vec<Statement<'a>>,
 }
 
+/// Most statements that are read: rules look from one statement at all others, so time grows with their square.
+const MOST_STATEMENTS: usize = 1000;
+
 /// Words that switch off the recording of graphs.
 const WITHOUT_GRAD: &[&str] = &["no_grad", "inference_mode"];
 
@@ -47,6 +50,9 @@ impl<'a> Program<'a> {
         let mut decorators: Vec<usize> = Vec::new();
         let newlines: Vec<usize> = source.match_indices('\n').map(|(at, _)| at).collect();
         for line in tokens::lines(source) {
+            if program.statements.len() >= MOST_STATEMENTS {
+                break;
+            }
             while open
                 .last()
                 .is_some_and(|&(indent, _)| indent >= line.indent)

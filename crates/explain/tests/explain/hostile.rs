@@ -74,6 +74,24 @@ proptest! {
 }
 
 #[test]
+fn long_scripts_are_read_in_time() {
+    for line in [
+        "x = a.to(device)\n",
+        "y = model(x)\n",
+        "opt = optim.A(model.parameters())\n",
+        "(((((((((\n",
+    ] {
+        let began = Instant::now();
+        suspects(&line.repeat(20_000));
+        suspects(&format!(
+            "for i in r:\n{}",
+            format!("    {line}").repeat(20_000)
+        ));
+        assert!(began.elapsed() < Duration::from_secs(20), "{line}");
+    }
+}
+
+#[test]
 fn long_logs_are_read_in_time() {
     let message = format!(
         "{}\n",

@@ -92,10 +92,11 @@ pub(crate) fn estimate(
 ) -> Estimate {
     let mut parts = [0.0; MEMORY_PARTS];
     let before = workload.gradients_before();
+    let (kept, peak) = (choice.kept.get() as f64, choice.peak.get() as f64);
     let moments = [
         // Blocks: `peak` has their gradients in it.
-        choice.peak + workload.other_saved,
-        before + choice.kept + workload.other_saved + workload.loss_saved + workload.loss_working,
+        peak + workload.other_saved,
+        before + kept + workload.other_saved + workload.loss_saved + workload.loss_working,
         if workload.gradients_go_at_once {
             0.0
         } else {
@@ -108,13 +109,13 @@ pub(crate) fn estimate(
         .unwrap_or(0);
     match worst {
         0 => {
-            parts[1] = choice.peak - before;
+            parts[1] = peak - before;
             parts[2] = before;
             parts[3] = workload.other_saved;
             parts[9] = scale.bytes;
         }
         1 => {
-            parts[1] = choice.kept;
+            parts[1] = kept;
             parts[2] = before;
             parts[3] = workload.other_saved;
             parts[4] = workload.loss_saved + workload.loss_working;
@@ -156,7 +157,7 @@ pub(crate) fn estimate(
             }
         }
         if workload.gradients_stay && !plain.gradients_stay {
-            parts[17] = choice.kept + workload.other_saved;
+            parts[17] = kept + workload.other_saved;
         }
     }
 

@@ -4,9 +4,11 @@
 //! Choices of blocks depend on the sizes of the pieces of a batch and on where gradients are, and on no other lever,
 //! so that they are found once for each of these and shared by all combinations.
 
+use oomproof_units::{Bytes, Nanos};
 use serde_json::{Value, json};
 
-use crate::estimate::{Estimate, Scale, estimate};
+use crate::any_order::{choices_in_any_order, judged};
+use crate::estimate::{Estimate, Scale, estimate, whole_bytes};
 use crate::goal::Goal;
 use crate::lever::{Lever, Offered, Script};
 use crate::lever_name::LeverName;
@@ -14,7 +16,7 @@ use crate::lever_use::LeverUse;
 use crate::levers::{LEVERS, conflict, excludes, numerics_of};
 use crate::measured::Measured;
 use crate::numerics::Numerics;
-use crate::recompute::{Choice, Way, choices};
+use crate::recompute::{Choice, Way, choices_of_chain};
 use crate::workload::{Mode, Workload};
 
 /// So many choices of blocks are kept for one combination of the other levers and one set of modes.
@@ -89,6 +91,7 @@ impl Lattice {
 
         let plain = Workload::new(script, base);
         let mut known: Vec<(Vec<Vec<Way>>, Vec<Choice>)> = Vec::new();
+        let mut unordered = Unordered::default();
         let mut entries = Vec::new();
         for (combination_idx, combination) in combinations.iter().enumerate() {
             let mut workload = plain.clone();
@@ -104,7 +107,12 @@ impl Lattice {
                 let stages = stages(&workload, modes);
                 let found = known.iter().position(|(of, _)| *of == stages);
                 let found = found.unwrap_or_else(|| {
-                    let found = thinned(choices(&stages));
+                    let found = if workload.is_chain {
+                        choices_of_chain(&stages)
+                    } else {
+                        unordered.choices(&workload, set_idx, &stages)
+                    };
+                    let found = thinned(found);
                     known.push((stages, found));
                     known.len() - 1
                 });
@@ -251,20 +259,50 @@ fn needs_set(choice: &Choice, modes: &[Mode]) -> bool {
     (1..modes.len()).all(|mode_idx| choice.ways.iter().any(|way| usize::from(*way) == mode_idx))
 }
 
+/// Choices of blocks of which no order is known. A program for each size of the pieces of a batch would take seconds,
+/// and their sizes change all blocks alike, so that it is solved once for each place of the gradients.
+#[derive(Default)]
+struct Unordered {
+    solved: Vec<(UnorderedKey, Vec<Vec<u8>>)>,
+}
+
+type UnorderedKey = (usize, bool, bool, bool, bool);
+
+impl Unordered {
+    fn choices(&mut self, workload: &Workload, set_idx: usize, stages: &[Vec<Way>]) -> Vec<Choice> {
+        let key = (
+            set_idx,
+            workload.gradients_stay,
+            workload.gradients_go_at_once,
+            workload.adds_attention,
+            workload.adds_cast,
+        );
+        let at = self.solved.iter().position(|(of, _)| *of == key);
+        let at = at.unwrap_or_else(|| {
+            let found = choices_in_any_order(stages);
+            let ways = found.into_iter().map(|choice| choice.ways).collect();
+            self.solved.push((key, ways));
+            self.solved.len() - 1
+        });
+        let known = self.solved[at].1.iter();
+        known.map(|ways| judged(stages, ways.clone())).collect()
+    }
+}
+
 /// What each block does in each mode. Whole bytes and nanoseconds add up to the same sum in any order, which lets
 /// alike choices merge.
-fn stages(workload: &Workload, modes: &[Mode]) -> Vec<Vec<Way>> {
+pub(crate) fn stages(workload: &Workload, modes: &[Mode]) -> Vec<Vec<Way>> {
     let before = workload.gradients_before();
     let after = workload.gradients_after_blocks();
     let blocks = workload.blocks.iter().zip(after);
     blocks
         .map(|(block, after)| {
             let way = |mode: &Mode| Way {
-                kept: block.kept(*mode).round(),
-                alone: (block.in_forward(*mode) + before)
-                    .max(block.in_backward(*mode) + after)
-                    .round(),
-                ns: block.extra_ns(*mode).round(),
+                kept: whole_bytes(block.kept(*mode)),
+                alone: whole_bytes(
+                    (block.in_forward(*mode) + before).max(block.in_backward(*mode) + after),
+                ),
+                time: Nanos::since_start(whole_bytes(block.extra_ns(*mode)).get()),
             };
             modes.iter().map(way).collect()
         })
@@ -278,13 +316,10 @@ fn thinned(choices: Vec<Choice>) -> Vec<Choice> {
         return choices;
     }
     let mut choices: Vec<Option<Choice>> = choices.into_iter().map(Some).collect();
-    let least = |figure: fn(&Choice) -> f64| {
+    let least = |figure: fn(&Choice) -> Bytes| {
         let each = choices.iter().enumerate();
-        each.min_by(|a, b| {
-            let figure = |it: &Option<Choice>| it.as_ref().map_or(f64::INFINITY, figure);
-            figure(a.1).total_cmp(&figure(b.1))
-        })
-        .map_or(0, |(at, _)| at)
+        each.min_by_key(|(_, it)| it.as_ref().map(figure))
+            .map_or(0, |(at, _)| at)
     };
     let mut wanted: Vec<usize> = (0..MOST_CHOICES)
         .map(|at| at * (count - 1) / (MOST_CHOICES - 1))

@@ -42,7 +42,9 @@ mod levers;
 
 mod plan;
 
+mod any_order;
 mod recompute;
+mod simulation;
 mod workload;
 
 mod calibration;
@@ -54,6 +56,7 @@ mod report;
 mod search;
 mod size_search;
 
+pub use any_order::choices_in_any_order;
 pub use facts::{
     Attention, BatchSource, Block, Evaluation, Facts, FactsError, Loss, Optimizer, Point, Points,
 };
@@ -65,7 +68,9 @@ pub use levers::{code, describe, numerics_of};
 pub use measured::Measured;
 pub use numerics::Numerics;
 pub use plan::{Expects, MadeFor, Plan, PlanError, Verified};
+pub use recompute::{Choice, Way, choices_of_chain};
 pub use report::{Potential, Report, VerifiedPlan};
 pub use search::{Candidate, CandidateId, Outcome, Prediction, Search};
+pub use simulation::{BlockMode, Simulated, SimulatedBlock, SimulatedStep, simulate};
 pub use size_search::{SizeOutcome, SizeSearch};
 pub use torch_version::{TorchVersion, TorchVersionError};

@@ -6,49 +6,51 @@
 //! the better one, and is dropped; what is left at the end is exact. Alike blocks make alike figures, and choices that
 //! differ only by their order merge by themselves.
 
+use oomproof_units::{Bytes, Nanos};
+
 /// One way for a block to go through a step.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Way {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Way {
     /// What it keeps for its backward pass.
-    pub kept: f64,
-    /// What is alive at its worst moment, beside what the blocks before it keep.
-    pub alone: f64,
+    pub kept: Bytes,
+    /// What is alive at its worst moment, beside what other blocks keep.
+    pub alone: Bytes,
     /// What it costs.
-    pub ns: f64,
+    pub time: Nanos,
 }
 
 /// A choice of one way for each block.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Choice {
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Choice {
     /// The index of the way of each block.
     pub ways: Vec<u8>,
     /// What all blocks keep.
-    pub kept: f64,
+    pub kept: Bytes,
     /// What is alive at the worst moment of all blocks.
-    pub peak: f64,
+    pub peak: Bytes,
     /// What all ways cost.
-    pub ns: f64,
+    pub time: Nanos,
 }
 
 #[derive(Clone, Copy)]
 struct State {
-    kept: f64,
-    peak: f64,
-    ns: f64,
+    kept: u64,
+    peak: u64,
+    ns: u64,
     /// What is kept, added up over all blocks: among equals the one that keeps less for shorter.
-    area: f64,
+    area: u64,
     /// Which state of the stage before, and which way.
     from: u32,
     way: u8,
 }
 
-/// All choices that no other beats, the cheapest first.
-pub(crate) fn choices(stages: &[Vec<Way>]) -> Vec<Choice> {
+/// All choices for blocks that run one after another that no other choice beats, the cheapest first.
+pub fn choices_of_chain(stages: &[Vec<Way>]) -> Vec<Choice> {
     let mut layers: Vec<Vec<State>> = vec![vec![State {
-        kept: 0.0,
-        peak: 0.0,
-        ns: 0.0,
-        area: 0.0,
+        kept: 0,
+        peak: 0,
+        ns: 0,
+        area: 0,
         from: 0,
         way: 0,
     }]];
@@ -57,11 +59,12 @@ pub(crate) fn choices(stages: &[Vec<Way>]) -> Vec<Choice> {
         let mut next = Vec::with_capacity(before.len() * ways.len());
         for (from, state) in before.iter().enumerate() {
             for (way_idx, way) in ways.iter().enumerate() {
+                let kept = state.kept + way.kept.get();
                 next.push(State {
-                    kept: state.kept + way.kept,
-                    peak: state.peak.max(state.kept + way.alone),
-                    ns: state.ns + way.ns,
-                    area: state.area + state.kept + way.kept,
+                    kept,
+                    peak: state.peak.max(state.kept + way.alone.get()),
+                    ns: state.ns + way.time.get(),
+                    area: state.area + kept,
                     from: from as u32,
                     way: way_idx as u8,
                 });
@@ -75,14 +78,9 @@ pub(crate) fn choices(stages: &[Vec<Way>]) -> Vec<Choice> {
 
 /// Drops what another beats in all three figures.
 fn unbeaten(mut states: Vec<State>) -> Vec<State> {
-    states.sort_by(|a, b| {
-        a.ns.total_cmp(&b.ns)
-            .then(a.kept.total_cmp(&b.kept))
-            .then(a.peak.total_cmp(&b.peak))
-            .then(a.area.total_cmp(&b.area))
-    });
+    states.sort_unstable_by_key(|it| (it.ns, it.kept, it.peak, it.area, it.from, it.way));
     // Of what is cheaper, the stairs of least `peak` over `kept`: ascending in one, descending in the other.
-    let mut stairs: Vec<(f64, f64)> = Vec::new();
+    let mut stairs: Vec<(u64, u64)> = Vec::new();
     let mut left = Vec::new();
     for state in states {
         let above = stairs.partition_point(|(kept, _)| *kept <= state.kept);
@@ -111,9 +109,9 @@ fn trace_back(layers: &[Vec<State>], last: usize) -> Choice {
     ways.reverse();
     Choice {
         ways,
-        kept: end.kept,
-        peak: end.peak,
-        ns: end.ns,
+        kept: Bytes::new(end.kept),
+        peak: Bytes::new(end.peak),
+        time: Nanos::since_start(end.ns),
     }
 }
 
@@ -122,15 +120,20 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Every choice, by counting through them.
-    fn all(stages: &[Vec<Way>]) -> Vec<(f64, f64, f64)> {
-        let mut found = vec![(0.0, 0.0_f64, 0.0)];
+    /// Kept, peak and time of every choice, by counting through them.
+    fn all(stages: &[Vec<Way>]) -> Vec<(u64, u64, u64)> {
+        let mut found = vec![(0, 0, 0)];
         for ways in stages {
             found = found
                 .iter()
                 .flat_map(|(kept, peak, ns)| {
-                    ways.iter()
-                        .map(move |way| (kept + way.kept, peak.max(kept + way.alone), ns + way.ns))
+                    ways.iter().map(move |way| {
+                        (
+                            kept + way.kept.get(),
+                            (kept + way.alone.get()).max(*peak),
+                            ns + way.time.get(),
+                        )
+                    })
                 })
                 .collect();
         }
@@ -138,10 +141,10 @@ mod tests {
     }
 
     fn stage() -> impl Strategy<Value = Vec<Way>> {
-        let way = (0_u32..6, 0_u32..8, 0_u32..5).prop_map(|(kept, alone, ns)| Way {
-            kept: f64::from(kept),
-            alone: f64::from(alone),
-            ns: f64::from(ns),
+        let way = (0_u64..6, 0_u64..8, 0_u64..5).prop_map(|(kept, alone, ns)| Way {
+            kept: Bytes::new(kept),
+            alone: Bytes::new(alone),
+            time: Nanos::since_start(ns),
         });
         proptest::collection::vec(way, 1..4)
     }
@@ -149,22 +152,21 @@ mod tests {
     proptest! {
         #[test]
         fn nothing_better_is_missed(stages in proptest::collection::vec(stage(), 0..6)) {
-            let found = choices(&stages);
+            let figures = |it: &Choice| (it.kept.get(), it.peak.get(), it.time.get());
+            let found = choices_of_chain(&stages);
             for (kept, peak, ns) in all(&stages) {
                 prop_assert!(
-                    found.iter().any(|it| it.kept <= kept && it.peak <= peak && it.ns <= ns),
+                    found.iter().map(figures).any(|it| it.0 <= kept && it.1 <= peak && it.2 <= ns),
                     "{kept} {peak} {ns}"
                 );
             }
             for choice in &found {
-                let (mut kept, mut peak, mut ns) = (0.0, 0.0_f64, 0.0);
-                for (ways, way) in stages.iter().zip(&choice.ways) {
-                    let way = ways[usize::from(*way)];
-                    peak = peak.max(kept + way.alone);
-                    kept += way.kept;
-                    ns += way.ns;
-                }
-                prop_assert_eq!((kept, peak, ns), (choice.kept, choice.peak, choice.ns));
+                let chosen: Vec<Vec<Way>> = stages
+                    .iter()
+                    .zip(&choice.ways)
+                    .map(|(ways, way)| vec![ways[usize::from(*way)]])
+                    .collect();
+                prop_assert_eq!(all(&chosen), vec![figures(choice)]);
             }
         }
     }

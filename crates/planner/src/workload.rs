@@ -148,7 +148,7 @@ impl TimePart {
 }
 
 /// A training step.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Workload {
     pub batch: Option<u64>,
     /// In how many pieces the batch goes through a step.

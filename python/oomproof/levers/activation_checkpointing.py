@@ -27,7 +27,11 @@ _CACHES = ("past_key_values", "past_key_value", "layer_past")
 
 def check(context: Context, parameters: Parameters) -> Optional[str]:
     known(parameters, "modules", "policy")
-    one_of(parameters, "policy", _POLICIES, default="full")
+    import torch.utils.checkpoint as checkpoints
+
+    policy = one_of(parameters, "policy", _POLICIES, default="full")
+    if policy != "full" and not hasattr(checkpoints, "create_selective_checkpoint_contexts"):
+        return f"`{policy}` needs torch 2.5"
     chosen = paths(parameters, "modules")
     if not chosen:
         return "no module is named"

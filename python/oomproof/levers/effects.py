@@ -100,7 +100,7 @@ class Effects:
         patches.wrap(torch.nn.Module, "zero_grad", self._clears)
         for name in ("clip_grad_norm_", "clip_grad_value_", "clip_grads_with_norm_"):
             for owner in (torch.nn.utils, torch.nn.utils.clip_grad):
-                patches.wrap(owner, name, self._clips)
+                patches.everywhere(owner, name, self._clips)
         scaler = torch.amp.GradScaler if hasattr(torch.amp, "GradScaler") else torch.cuda.amp.GradScaler
         patches.wrap(scaler, "unscale_", self._uses)
         patches.wrap(scaler, "update", self._at_last)

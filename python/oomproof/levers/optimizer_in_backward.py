@@ -41,7 +41,7 @@ def apply(context: Context, parameters: Parameters) -> Undo:
 
     for name in ("clip_grad_norm_", "clip_grad_value_"):
         for owner in (torch.nn.utils, torch.nn.utils.clip_grad):
-            patches.wrap(owner, name, lambda function: _refusing(function, refuse, "the script clips gradients"))
+            patches.everywhere(owner, name, lambda function: _refusing(function, refuse, "the script clips gradients"))
     for name in ("unscale_", "step"):
         patches.wrap(torch.amp.GradScaler, name, lambda function: _scaler(function, refuse))
 

@@ -8,6 +8,7 @@ saved with it.
 
 from __future__ import annotations
 
+import sys
 from typing import Any, Callable, Dict, List
 
 _ABSENT = object()
@@ -50,6 +51,20 @@ class Patches:
             return False
         self.attribute(owner, name, make(original))
         return True
+
+    def everywhere(self, owner: Any, name: str, make: Callable[[Any], Any]) -> None:
+        """Replaces the function `owner.name` there and in all modules that imported it by its name."""
+        original = getattr(owner, name, None)
+        if original is None:
+            return
+        replacement = make(original)
+        for module in list(sys.modules.values()):
+            # Some modules make their attributes when they are asked for; those that exist are enough.
+            names = [key for key, value in list(getattr(module, "__dict__", {}).items()) if value is original]
+            for key in names:
+                self.attribute(module, key, replacement)
+        if getattr(owner, name) is original:
+            self.attribute(owner, name, replacement)
 
     def later(self, action: Callable[[], None]) -> None:
         """Runs `action` when everything is undone."""

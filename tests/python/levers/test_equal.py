@@ -7,6 +7,7 @@ from typing import Any, Dict, List, Tuple
 
 import pytest
 import torch
+import torch.utils.checkpoint as checkpoints
 from levers import apply
 from torch import nn
 from training import Block, Convolutions, LossInside, Net, Program, State, cross_entropy, images, tokens
@@ -164,6 +165,8 @@ def by_hand(logits: Any, labels: Any) -> Any:
 
 @pytest.mark.parametrize(("levers", "program", "tolerance"), CASES)
 def test_a_planned_run_leaves_the_same(levers: List[Lever], program: Program, tolerance: float) -> None:
+    if any("policy" in lever for lever in levers) and not hasattr(checkpoints, "create_selective_checkpoint_contexts"):
+        pytest.skip("selective checkpointing came with torch 2.5")
     check(levers, program, tolerance)
 
 

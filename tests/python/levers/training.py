@@ -8,6 +8,7 @@ from typing import Any, Callable, Dict, List, Optional, Tuple
 import torch
 import torch.nn.functional as F
 from torch import nn
+from torch.nn.utils import clip_grad_norm_
 from torch.utils.data import DataLoader
 
 STEPS = 3
@@ -135,7 +136,7 @@ class Program:
                     scaler.scale(loss).backward()
                     if self.clip is not None:
                         scaler.unscale_(optimizer)
-                        nn.utils.clip_grad_norm_(model.parameters(), self.clip)
+                        clip_grad_norm_(model.parameters(), self.clip)
                     gradients = {name: entry.grad for name, entry in model.named_parameters()}
                     scaler.step(optimizer)
                     scaler.update()

@@ -115,7 +115,7 @@ impl World {
             loss_again: dice.between(0.2, 1.2),
             remainder: dice.between(0.01, 0.12),
             segment: 2.0 * MIB * dice.pick(&[1, 10]) as f64,
-            tells_times: seed % 3 != 0,
+            tells_times: !seed.is_multiple_of(3),
         }
     }
 

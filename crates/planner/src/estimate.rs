@@ -38,10 +38,10 @@ const MEMORY_DOUBT: [f64; MEMORY_PARTS] = [
 const MEMORY_NOISE: f64 = 0.004;
 
 const TIME_DOUBT: [f64; TIME_PARTS] = [
-    1.5,   // pieces
+    1.0,   // pieces
     0.25,  // recomputed
     0.8,   // recomputed in part
-    1.0,   // over the bus
+    0.4,   // over the bus
     0.8,   // fused optimizer
     0.8,   // optimizer in a loop
     1.0,   // the loss

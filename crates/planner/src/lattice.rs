@@ -83,7 +83,9 @@ impl Lattice {
             .filter(|modes| {
                 modes.iter().all(|mode| match mode {
                     Mode::Plain => true,
-                    Mode::Full | Mode::KeepProducts => can_recompute,
+                    Mode::Full => can_recompute,
+                    // Chosen operations are kept since then.
+                    Mode::KeepProducts => can_recompute && script.has_torch(2, 5),
                     Mode::Offload => can_offload,
                 })
             })

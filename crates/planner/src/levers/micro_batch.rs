@@ -40,6 +40,12 @@ fn check(script: &Script<'_>) -> Result<(), String> {
         None | Some(BatchSource::Forward) => {
             return Err("no loader was seen that cuts the data into batches".to_owned());
         }
+        Some(BatchSource::Lightning) => {
+            return Err(
+                "Lightning steps from within, and takes `accumulate_grad_batches` itself"
+                    .to_owned(),
+            );
+        }
         Some(_) => {}
     }
     if facts.batchnorm == Some(true) {

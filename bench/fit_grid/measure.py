@@ -156,6 +156,8 @@ class Measured:
                 with self._file.open("a") as file:
                     for result in self._run(these[start : start + BATCH_OF_JOBS]):
                         self._known[result["name"]] = result
+                        if result["ended"] in ("no answer", "time is up"):
+                            continue
                         file.write(json.dumps(result) + "\n")
                         file.flush()
         missing = {"ended": "no answer"}

@@ -11,8 +11,10 @@ use crate::workload::{TimePart, Workload};
 
 /// Products of fewer rows, as a part of the passes of what is no block.
 const SMALLER: f64 = 0.05;
-/// Launches of the pieces, as a part of a forward pass.
-const LAUNCHES: f64 = 0.01;
+/// Each piece reads the layer's weights, and reads and writes their gradient once more.
+const TIMES_OVER_WEIGHTS: f64 = 4.0;
+/// Bytes per nanosecond of a card's memory; a run corrects it.
+const MEMORY_BYTES_PER_NS: f64 = 1000.0;
 /// Scores, their logarithms and their gradient, which are alive together.
 const COPIES: f64 = 3.0;
 
@@ -54,7 +56,7 @@ fn options(script: &Script<'_>) -> Vec<Parameters> {
     let loss = script.facts.loss.as_ref();
     let rows = loss.and_then(|loss| loss.rows);
     let linear = loss.and_then(|loss| loss.linear.as_deref());
-    [4_u64, 16, 64]
+    [4_u64, 8, 16, 64]
         .into_iter()
         .filter(|chunks| rows.is_none_or(|rows| chunks * 8 <= rows))
         .map(|chunks| {
@@ -88,7 +90,9 @@ fn shape(used: &LeverUse, workload: &mut Workload) {
     };
     workload.loss_saved = 0.0;
     workload.loss_working = whole.min(scores) / chunks;
-    let added = SMALLER * workload.head_ns + LAUNCHES * workload.forward_ns;
+    // The layer over a large vocabulary is as a rule the largest parameter.
+    let per_piece = TIMES_OVER_WEIGHTS * workload.largest_parameter / MEMORY_BYTES_PER_NS;
+    let added = SMALLER * workload.head_ns + per_piece * chunks * workload.pieces as f64;
     workload.add_time(TimePart::Loss, added);
 }
 

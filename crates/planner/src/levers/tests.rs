@@ -143,7 +143,10 @@ fn losses() {
         Lever,
         &facts,
         V2_15,
-        Ok(json!([{"chunks": 4, "linear": "head"}, {"chunks": 16, "linear": "head"}])),
+        Ok(
+            json!([{"chunks": 4, "linear": "head"}, {"chunks": 8, "linear": "head"},
+            {"chunks": 16, "linear": "head"}]),
+        ),
     );
     check(
         Lever,

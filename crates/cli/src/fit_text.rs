@@ -4,9 +4,9 @@ use std::fmt::{self, Write};
 use std::time::Duration;
 
 use oomproof_planner::Numerics;
-use oomproof_units::Bytes;
 use owo_colors::{AnsiColors, OwoColorize};
 
+use crate::commands::fleet::{Answer, Fleet};
 use crate::fit_report::{FitReport, Listed};
 use crate::fitting::{in_short, in_words};
 use crate::wrap::{Margins, wrap};
@@ -233,7 +233,6 @@ fn write_floor(out: &mut String, report: &FitReport) -> fmt::Result {
         return Ok(());
     };
     heading(out, "the least that was reached")?;
-    let Bytes { .. } = floor.peak_allocated_bytes;
     let lead = format!(
         "  {} allocated, {} with context: ",
         floor.peak_allocated_bytes, floor.process_bytes.likely
@@ -243,4 +242,70 @@ fn write_floor(out: &mut String, report: &FitReport) -> fmt::Result {
 
 fn heading(out: &mut String, text: &str) -> fmt::Result {
     writeln!(out, "\n{}", text.bold())
+}
+
+/// What was found for all cards.
+pub(crate) fn render_fleet(fleet: &Fleet) -> String {
+    let mut text = String::new();
+    write_fleet(&mut text, fleet).expect("a String takes all that is written to it");
+    text
+}
+
+fn write_fleet(out: &mut String, fleet: &Fleet) -> fmt::Result {
+    writeln!(
+        out,
+        "{:<34}{:>11}  {:<13}{:>7}{:>13}  plan",
+        "GPU", "memory", "", "time", "with context"
+    )?;
+    for gpu in &fleet.gpus {
+        let others = match gpu.also.len() {
+            0 => String::new(),
+            count => format!(" +{count}"),
+        };
+        let name = gpu.name.strip_prefix("NVIDIA ").unwrap_or(&gpu.name);
+        let (time, process, plan) = gpu.plan.as_ref().map_or_else(
+            || {
+                let floor = gpu.floor_bytes.filter(|_| gpu.answer == Answer::DoesNotFit);
+                (
+                    String::new(),
+                    String::new(),
+                    floor.map_or_else(String::new, |floor| format!("the least reached is {floor}")),
+                )
+            },
+            |plan| {
+                (
+                    times(plan.relative_time),
+                    plan.process_bytes.to_string(),
+                    in_short(&plan.levers),
+                )
+            },
+        );
+        let line = format!(
+            "{:<34}{:>11}  {:<13}{time:>7}{process:>13}  {plan}",
+            format!("{name}{others}"),
+            gpu.memory_bytes.to_string(),
+            answer(gpu.answer),
+        );
+        writeln!(out, "{}", line.trim_end())?;
+    }
+    for (architecture, why) in &fleet.not_measured {
+        writeln!(out, "{architecture}: {why}")?;
+    }
+    if fleet.gpus.iter().any(|gpu| !gpu.also.is_empty()) {
+        writeln!(
+            out,
+            "\n+N: so many others of the same memory and architecture; `--json` names them"
+        )?;
+    }
+    Ok(())
+}
+
+/// What can be said of a card, in words.
+pub(crate) const fn answer(answer: Answer) -> &'static str {
+    match answer {
+        Answer::FitsAsItIs => "fits as it is",
+        Answer::FitsWithPlan => "fits",
+        Answer::DoesNotFit => "does not fit",
+        Answer::Unknown => "unknown",
+    }
 }

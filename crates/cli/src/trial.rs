@@ -4,6 +4,7 @@
 //! learns from how much is missing. What fits by these figures would run the same on the wanted card; where its
 //! allocator would have to give unused memory back first, the wanted card decides.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -31,6 +32,15 @@ pub(crate) struct Trials<'a> {
     next: AtomicU64,
     /// Processes that are started anew are watched one at a time.
     alone: Mutex<()>,
+    /// What was seen with ample memory, which cards of one architecture have in common.
+    seen: Mutex<BTreeMap<String, Seen>>,
+}
+
+/// A run with ample memory.
+#[derive(Clone, Debug)]
+enum Seen {
+    Measured(Box<Verdict>),
+    Not(Told),
 }
 
 /// What is run.
@@ -77,6 +87,7 @@ impl<'a> Trials<'a> {
             folder,
             next: AtomicU64::new(0),
             alone: Mutex::default(),
+            seen: Mutex::default(),
         })
     }
 
@@ -151,64 +162,95 @@ impl<'a> Trials<'a> {
             plan: Some(AppliedPlan::of(&Plan::new(levers.to_vec()))),
             ..setup.clone()
         };
-        let wanted = setup.card.clone();
-        let ample = Setup {
-            card: wanted.ample(),
-            ..setup.clone()
+        let verdict = match self.ample(&setup)? {
+            Some(Seen::Measured(verdict)) => *verdict,
+            Some(Seen::Not(told)) => {
+                return Ok(Some(Trial {
+                    told,
+                    verdict: None,
+                }));
+            }
+            None => return Ok(None),
         };
-        let free = self.run(&ample)?.outcome;
-        if Exit::of_verdict(free.code) == Exit::Interrupted {
-            return Ok(None);
-        }
-        if let Some(why) = unusable(&free) {
-            return Ok(Some(Trial {
-                told: why,
-                verdict: None,
-            }));
-        }
-        let room = room(&wanted);
-        let need = self.need(&free.verdict);
-        let least = free.verdict.peak.process_bytes.likely;
-        let least = least.saturating_sub(free.verdict.peak.reserved_bytes)
-            + free.verdict.peak.allocated_bytes;
+        let room = room(&setup.card);
+        let need = self.need(&verdict, &setup.card);
+        let least = need.saturating_sub(verdict.peak.reserved_bytes) + verdict.peak.allocated_bytes;
         if need <= room || least > room || self.strictness == Strictness::Strict {
-            return Ok(Some(self.trial(free.verdict, need <= room)));
+            let told = Told::Ran(self.measured(&verdict, &setup.card));
+            return Ok(Some(Trial {
+                told,
+                verdict: Some(verdict),
+            }));
         }
         let tight = self.run(&setup)?.outcome;
         if Exit::of_verdict(tight.code) == Exit::Interrupted {
             return Ok(None);
         }
-        Ok(Some(if Exit::of_verdict(tight.code) == Exit::Done {
-            self.trial(tight.verdict, true)
-        } else {
-            self.trial(free.verdict, false)
+        let fits = Exit::of_verdict(tight.code) == Exit::Done;
+        let verdict = if fits { tight.verdict } else { verdict };
+        Ok(Some(Trial {
+            told: Told::Ran(Measured {
+                fits,
+                ..self.measured(&verdict, &setup.card)
+            }),
+            verdict: Some(verdict),
         }))
     }
 
-    fn trial(&self, verdict: Verdict, fits: bool) -> Trial {
-        Trial {
-            told: Told::Ran(self.measured(&verdict, fits)),
-            verdict: Some(verdict),
+    /// The run of a plan with ample memory, of this or another card of the architecture. `None` when it was
+    /// interrupted.
+    fn ample(&self, setup: &Setup) -> Result<Option<Seen>, Failure> {
+        let card = setup.card.ample();
+        let plan = setup.plan.as_ref().map(AppliedPlan::to_json);
+        let key = serde_json::json!([
+            card.device_settings().compute_capability,
+            plan,
+            setup.extent == Extent::Training,
+        ])
+        .to_string();
+        let seen = || self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = seen().get(&key).cloned();
+        if known.is_some() {
+            return Ok(known);
         }
+        let outcome = self
+            .run(&Setup {
+                card,
+                ..setup.clone()
+            })?
+            .outcome;
+        if Exit::of_verdict(outcome.code) == Exit::Interrupted {
+            return Ok(None);
+        }
+        let found = match unusable(&outcome) {
+            Some(told) => Seen::Not(told),
+            None => Seen::Measured(Box::new(outcome.verdict)),
+        };
+        seen().insert(key, found.clone());
+        Ok(Some(found))
     }
 
-    /// The figures of a run as the search takes them.
-    pub(crate) fn measured(&self, verdict: &Verdict, fits: bool) -> Measured {
+    /// The figures of a run as the search for a card takes them.
+    pub(crate) fn measured(&self, verdict: &Verdict, card: &Card) -> Measured {
+        let need = self.need(verdict, card);
         Measured {
             allocated: verdict.peak.allocated_bytes,
             reserved: verdict.peak.reserved_bytes,
-            process_high: self.need(verdict),
+            process_high: need,
             step_ns: step_time(verdict),
-            fits,
+            fits: need <= room(card),
         }
     }
 
-    /// What the card must have room for.
-    fn need(&self, verdict: &Verdict) -> Bytes {
-        match self.strictness {
-            Strictness::Strict => verdict.peak.process_bytes.high,
-            Strictness::Lenient => verdict.peak.process_bytes.likely,
-        }
+    /// What a card must have room for; the run may have been on another of the architecture, with another context.
+    pub(crate) fn need(&self, verdict: &Verdict, card: &Card) -> Bytes {
+        let process = &verdict.peak.process_bytes;
+        let context = card.context(self.launch.torch.cuda_version);
+        let (process, own, there) = match self.strictness {
+            Strictness::Strict => (process.high, verdict.context_bytes.high, context.high),
+            Strictness::Lenient => (process.likely, verdict.context_bytes.likely, context.likely),
+        };
+        process.saturating_sub(own) + Bytes::new(there)
     }
 }
 

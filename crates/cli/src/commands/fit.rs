@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use oomproof_analysis::{Estimate, Strictness, Verdict};
 use oomproof_planner::{
-    Facts, Framework, FrameworkError, Goal, LeverName, LeverUse, Numerics, Plan, Search,
+    Facts, Framework, FrameworkError, Goal, LeverName, LeverUse, Measured, Numerics, Plan, Search,
     TorchVersion, Verified, Writing, code,
 };
 use oomproof_profile::Profile;
@@ -22,8 +22,9 @@ use oomproof_units::Bytes;
 
 use crate::applied_plan::AppliedPlan;
 use crate::bar::Glyphs;
-use crate::card::{CardArgs, card};
+use crate::card::{Card, CardArgs, card};
 use crate::commands::run::{LaunchArgs, announce, resolve, script_of};
+use crate::commands::{fleet, max_batch};
 use crate::duration;
 use crate::exit::Exit;
 use crate::failure::Failure;
@@ -46,6 +47,8 @@ use crate::warm::{self, Started, Warm};
 const HANGS: u32 = 8;
 /// No run is taken to hang before this.
 const LEAST_TIMEOUT: Duration = Duration::from_mins(1);
+/// All cards together may take so many times as long as one.
+const OF_ALL: u32 = 4;
 /// The file that the plan is written to.
 const PLAN: &str = "plan.toml";
 /// What `--show-code` stands for without a framework.
@@ -56,6 +59,29 @@ const AS_SEEN: &str = "auto";
 pub(crate) struct FitArgs {
     #[command(flatten)]
     pub card: CardArgs,
+
+    /// Find the cheapest plan for each GPU of the catalog, one of those with the same memory and architecture
+    ///
+    /// It may take four times as long as `--time-limit`. No plan is written.
+    #[arg(long, value_name = "all", value_parser = ["all"], conflicts_with_all = ["gpu", "memory", "show_code", "profile"])]
+    pub gpus: Option<String>,
+
+    /// Find the largest batch that fits, without a plan: the batch size of the script's loaders, or an argument of it
+    ///
+    /// Each size is a run of the whole script. Without ARGUMENT the batch size of its loaders is changed.
+    #[arg(
+        long,
+        value_name = "ARGUMENT",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "",
+        conflicts_with_all = ["gpus", "show_code", "allow", "without", "keep_numerics"]
+    )]
+    pub max_batch: Option<String>,
+
+    /// Memory of the card that the largest batch is to leave free
+    #[arg(long, value_name = "SIZE", default_value = "0", requires = "max_batch")]
+    pub margin: Bytes,
 
     /// Where the plan is written
     #[arg(short, long, value_name = "FILE", default_value = PLAN)]
@@ -153,8 +179,8 @@ impl FitArgs {
         }
     }
 
-    fn goal(&self, request: &Launch) -> Goal {
-        let mut goal = Goal::fit_into(room(&request.card));
+    pub(crate) fn goal(&self, request: &Launch, card: &Card) -> Goal {
+        let mut goal = Goal::fit_into(room(card));
         goal.allow.extend(&self.allow);
         goal.forbid.extend(&self.without);
         goal.torch = torch_of(request);
@@ -164,7 +190,7 @@ impl FitArgs {
         goal
     }
 
-    fn strictness(&self) -> Strictness {
+    pub(crate) fn strictness(&self) -> Strictness {
         if self.strict {
             Strictness::Strict
         } else {
@@ -186,19 +212,30 @@ pub(crate) fn fit(
     platform::check("fit")?;
     let typed = args.launch();
     let user = script_of("fit", user, &typed)?;
-    plan_file::check_target(&args.output)?;
-    let request = resolve(&typed, card(&args.card)?, &user, resources)?;
+    let card = match &args.gpus {
+        Some(_) => fleet::first()?,
+        None => card(&args.card)?,
+    };
+    let request = resolve(&typed, card, &user, resources)?;
     let request = Launch {
         strictness: args.strictness(),
         ..request
     };
-    announce(&request, &user);
+    if let Some(argument) = &args.max_batch {
+        return max_batch::find(args, argument, &request, &user);
+    }
     let stop = Arc::new(AtomicBool::new(false));
+    let searches = if args.gpus.is_some() { OF_ALL } else { 1 };
     let ends = Ends {
-        at: Instant::now() + args.time_limit,
+        at: Instant::now() + args.time_limit * searches,
         interrupted: warm::watch_interrupts(&stop)?,
         stop,
     };
+    if args.gpus.is_some() {
+        return fleet::fit(args, &request, &ends);
+    }
+    plan_file::check_target(&args.output)?;
+    announce(&request, &user);
     let begun = Instant::now();
     let fitting = Fitting {
         args,
@@ -259,7 +296,7 @@ impl Fitting<'_> {
             ..ample.clone()
         };
         let begun = Instant::now();
-        let (warm, ran) = self.started(&ample)?;
+        let (warm, ran) = started(self.args, self.request, &ample, self.ends)?;
         let trials = Trials::new(self.request, warm, self.args.strictness())?;
         let (plain, needed) = match ran {
             Some(needed) => (trials.run(&as_it_is), Ok(needed)),
@@ -287,35 +324,6 @@ impl Fitting<'_> {
             .map(|report| Ended::Report(Box::new(report)))
     }
 
-    /// The script where it waits to be forked; or, when it cannot be, what came of its run with ample memory.
-    fn started(&self, ample: &Setup) -> Result<(Option<Warm>, Option<Ran>), Failure> {
-        if self.args.no_forks {
-            return Ok((None, None));
-        }
-        let folder = tempfile::tempdir()
-            .map_err(|error| Failure::io("make a folder in", &std::env::temp_dir(), &error))?;
-        let first = Launch {
-            card: ample.card.clone(),
-            extent: ample.extent,
-            facts: ample.facts,
-            profile: Some(folder.path().join("first.oomprofile")),
-            ..self.request.clone()
-        };
-        let limit = self.args.time_limit + self.args.timeout * 2;
-        match Warm::start(&first, limit, Arc::clone(&self.ends.stop))? {
-            Started::Waiting(warm) => Ok((Some(warm), None)),
-            Started::Ran(why, outcome) => {
-                printer::say(&format!("each plan starts the script anew: {why}"));
-                let profile = read(&first)?;
-                let ran = Ran {
-                    outcome: *outcome,
-                    profile,
-                };
-                Ok((None, Some(ran)))
-            }
-        }
-    }
-
     fn search(
         &self,
         trials: &Trials<'_>,
@@ -324,7 +332,11 @@ impl Fitting<'_> {
         one: Duration,
     ) -> Result<FitReport, Failure> {
         let facts = facts(&needed.profile)?;
-        let measured = trials.measured(&needed.outcome.verdict, false);
+        // The run on the card has shown that it does not fit, whatever the figures with ample memory are.
+        let measured = Measured {
+            fits: false,
+            ..trials.measured(&needed.outcome.verdict, &self.request.card)
+        };
         let base = Base::of(plain, &needed.outcome.verdict);
         let timeout = (one * HANGS).clamp(
             LEAST_TIMEOUT.min(self.args.timeout),
@@ -340,7 +352,11 @@ impl Fitting<'_> {
                 facts: Gathering::Ignored,
                 timeout,
             };
-            let search = Search::new(facts.clone(), measured, self.args.goal(self.request));
+            let search = Search::new(
+                facts.clone(),
+                measured,
+                self.args.goal(self.request, &self.request.card),
+            );
             let found = find(trials, &setup, search, self.ends)?;
             report.take(&found, measured.step_ns, self.args.strictness());
             let Some(chosen) = report.chosen() else {
@@ -424,6 +440,40 @@ impl Fitting<'_> {
     }
 }
 
+/// The script where it waits to be forked; or, when it cannot be, what came of its run with ample memory.
+pub(crate) fn started(
+    args: &FitArgs,
+    request: &Launch,
+    ample: &Setup,
+    ends: &Ends,
+) -> Result<(Option<Warm>, Option<Ran>), Failure> {
+    if args.no_forks {
+        return Ok((None, None));
+    }
+    let folder = tempfile::tempdir()
+        .map_err(|error| Failure::io("make a folder in", &std::env::temp_dir(), &error))?;
+    let first = Launch {
+        card: ample.card.clone(),
+        extent: ample.extent,
+        facts: ample.facts,
+        profile: Some(folder.path().join("first.oomprofile")),
+        ..request.clone()
+    };
+    let limit = ends.at.saturating_duration_since(Instant::now()) + args.timeout * 2;
+    match Warm::start(&first, limit, Arc::clone(&ends.stop))? {
+        Started::Waiting(warm) => Ok((Some(warm), None)),
+        Started::Ran(why, outcome) => {
+            printer::say(&format!("each plan starts the script anew: {why}"));
+            let profile = read(&first)?;
+            let ran = Ran {
+                outcome: *outcome,
+                profile,
+            };
+            Ok((None, Some(ran)))
+        }
+    }
+}
+
 fn seen(chosen: &Listed, numerics: Numerics) -> Verified {
     Verified {
         peak_allocated_bytes: chosen.peak_allocated_bytes,
@@ -463,7 +513,7 @@ fn read(launch: &Launch) -> Result<Profile, Failure> {
     profile_file::read(launch.profile.as_deref().unwrap_or(Path::new(PLAN)))
 }
 
-fn facts(profile: &Profile) -> Result<Facts, Failure> {
+pub(crate) fn facts(profile: &Profile) -> Result<Facts, Failure> {
     let unknown = |why: &str| {
         Failure::new(
             Exit::Unknown,

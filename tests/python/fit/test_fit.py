@@ -1,0 +1,99 @@
+"""`oomproof fit` on a small script: the plan it finds, with forks and without, and what the plan does."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+from typing import Any, Dict, List
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[3]
+PROGRAM = os.environ.get("OOMPROOF_BIN", str(ROOT / "target" / "release" / "oomproof"))
+PYTHON = os.environ.get("OOMPROOF_TEST_PYTHON", sys.executable)
+
+SCRIPT = """
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+data = TensorDataset(torch.randn(4096, 64), torch.randint(0, 10, (4096,)))
+model = nn.Sequential(nn.Linear(64, 4096), nn.ReLU(), nn.Linear(4096, 4096), nn.ReLU(), nn.Linear(4096, 10)).cuda()
+optimizer = torch.optim.AdamW(model.parameters())
+for x, y in DataLoader(data, batch_size=256):
+    nn.functional.cross_entropy(model(x.cuda()), y.cuda()).backward()
+    optimizer.step()
+    optimizer.zero_grad()
+"""
+# One lever is left, with two settings: the search is as short as it can be.
+LEVERS = ["allocator-settings", "micro-batch", "activation-checkpointing", "chunked-loss", "attention"]
+LEVERS += ["activation-offload"]
+# What a context takes on that card, by the catalog, in MiB.
+CONTEXT = 426
+
+
+def start(folder: Path, verb: str, *options: str) -> subprocess.Popen[str]:
+    command = [PROGRAM, verb, "--gpu", "rtx-4090", "--python", PYTHON, "--json", *options, "train.py"]
+    return subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def ended(process: subprocess.Popen[str]) -> Dict[str, Any]:
+    out, err = process.communicate(timeout=300)
+    assert out, err
+    found: Dict[str, Any] = json.loads(out)
+    return {**found, "code": process.returncode, "said": err}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("fit")
+    (folder / "train.py").write_text(textwrap.dedent(SCRIPT))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def found(folder: Path) -> List[Dict[str, Any]]:
+    """What is found with forks and without, on a card on which the script itself does not fit."""
+    # Four times the parameters, the temporaries of the optimizer's step, which are a fifth, and the context.
+    parameters = 4 * 4096 * (64 + 4096 + 10) / (1 << 20)
+    memory = f"{int(4.6 * parameters) + CONTEXT}MiB"
+    options = ["--memory", memory, "--without", ",".join(LEVERS)]
+    forked = start(folder, "fit", *options, "-o", "forked.toml")
+    anew = start(folder, "fit", *options, "-o", "anew.toml", "--no-forks")
+    return [ended(forked), ended(anew)]
+
+
+def test_a_plan_is_found_and_verified(found: List[Dict[str, Any]], folder: Path) -> None:
+    forked = found[0]
+    assert forked["code"] == 0, forked["said"]
+    chosen = forked["plans"][forked["chosen"]]
+    assert [lever["name"] for lever in chosen["levers"]] == ["optimizer-implementation"]
+    assert chosen["verified"] and chosen["fits"] and forked["fits"] and forked["finished"]
+    assert chosen["peak_allocated_bytes"] < forked["base"]["peak_allocated_bytes"]
+    planned = ended(start(folder, "run", "--plan", "forked.toml"))
+    assert planned["peak"]["allocated_bytes"] == chosen["peak_allocated_bytes"]
+
+
+def test_forks_change_no_answer(found: List[Dict[str, Any]], folder: Path) -> None:
+    forked, anew = ({**each, "plan_file": None, "said": None} for each in found)
+    assert forked == anew
+    assert (folder / "forked.toml").read_text() == (folder / "anew.toml").read_text()
+
+
+def test_what_fits_needs_no_plan(folder: Path) -> None:
+    already = ended(start(folder, "fit", "-o", "none.toml"))
+    assert (already["code"], already["fits"], already["chosen"]) == (0, True, None)
+    assert not (folder / "none.toml").exists()
+
+
+def test_a_plan_for_another_script_is_refused(folder: Path) -> None:
+    text = 'schema = 1\n[expects.modules]\n"blocks.0" = "Block"\n[[lever]]\nname = "activation-checkpointing"\n'
+    (folder / "other.toml").write_text(text + 'modules = ["blocks.0"]\n')
+    refused = ended(start(folder, "run", "--plan", "other.toml"))
+    assert refused["code"] == 4
+    assert refused["error"]["code"] == "plan_refused"
+    assert "blocks.0" in refused["error"]["text"]

@@ -183,9 +183,9 @@ def waiting(anew: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Wa
 def test_forked_runs_are_runs_of_their_own(anew: Path, waiting: Waiting) -> None:
     assert waiting.said == [{"ready": waiting.process.pid}]
     (settings,) = notes(anew, "settings")
-    device = settings["settings"]["device"]
+    device, context = settings["settings"]["device"], settings["settings"]["context_bytes"]["likely"]
     waiting.ask(1, plan=settings["settings"]["plan"])
-    waiting.ask(2, plan=None, device={**device, "total_bytes": 480 << 20})
+    waiting.ask(2, plan=None, device={**device, "total_bytes": context + (8 << 20)})
     ended = waiting.ended(2)
     assert ended[1]["exit_code"] == 0, waiting.output(1)
     assert "kept ['log.txt', 'model.pt']" in waiting.output(1)
@@ -198,7 +198,7 @@ def test_forked_runs_are_runs_of_their_own(anew: Path, waiting: Waiting) -> None
     alone, forked = without_place(records(anew)), without_place(records(waiting.profile(1)))
     assert alone == forked
     assert alone[1] == 1
-    # The other one has no plan, and a card on which the context alone leaves too little.
+    # The other one has no plan, and a card on which the context leaves too little.
     assert ended[2]["exit_code"] == 1
     assert "CUDA out of memory" in waiting.output(2)
     assert notes(waiting.profile(2), "plan_applied") == []

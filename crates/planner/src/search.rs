@@ -38,8 +38,8 @@ const LEAST_GAIN: f64 = 0.0015;
 const UNLIKELY: f64 = 0.02;
 /// Of two plans of the same time, the one with fewer levers: each counts as this part of a step.
 const PRICE_OF_LEVER: f64 = 0.0003;
-/// A lever that failed so often and never worked is not tried again.
-const MOST_FAILURES: usize = 2;
+/// A lever that refused so often is not tried again.
+const MOST_REFUSALS: usize = 2;
 
 /// Names a candidate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -260,7 +260,7 @@ impl Search {
         *count += 1;
         let mut banned = used;
         banned.parameters.remove("modules");
-        if *count >= MOST_FAILURES {
+        if *count >= MOST_REFUSALS {
             banned.parameters.retain(|name, _| name == "policy");
         }
         for (entry, state) in self.lattice.entries.iter().zip(&mut self.states) {
@@ -270,21 +270,30 @@ impl Search {
         }
     }
 
-    /// A lever that is in every failure and in no success is believed to be why.
+    /// What all failures have in common and no success had is believed to be why, all of it together.
     fn blame(&mut self, at: usize) {
-        let levers = self.lattice.levers(&self.lattice.entries[at]);
-        for used in levers {
-            let has = |it: &&Tried| it.levers.iter().any(|other| other.name == used.name);
-            let (mut failed, mut ran) = (1, 0);
-            for tried in self.tried.iter().filter(has) {
-                match tried.outcome {
-                    Outcome::Failed(_) => failed += 1,
-                    Outcome::Ran(_) | Outcome::RanOut { .. } => ran += 1,
-                    Outcome::Refused { .. } => {}
+        let names = |levers: &[LeverUse]| levers.iter().map(|it| it.name).collect::<Vec<_>>();
+        let mut suspects = names(&self.lattice.levers(&self.lattice.entries[at]));
+        let mut innocent = Vec::new();
+        for tried in &self.tried {
+            let own = names(&tried.levers);
+            match tried.outcome {
+                Outcome::Failed(_) if suspects.iter().any(|it| own.contains(it)) => {
+                    suspects.retain(|it| own.contains(it));
                 }
+                Outcome::Ran(_) | Outcome::RanOut { .. } => innocent.extend(own),
+                _ => {}
             }
-            if failed >= MOST_FAILURES && ran == 0 {
-                self.ban(at, used.name);
+        }
+        if suspects.iter().any(|it| !innocent.contains(it)) {
+            suspects.retain(|it| !innocent.contains(it));
+        }
+        for (entry, state) in self.lattice.entries.iter().zip(&mut self.states) {
+            if *state == State::Untried {
+                let own = names(&self.lattice.levers(entry));
+                if suspects.iter().all(|it| own.contains(it)) {
+                    *state = State::Banned;
+                }
             }
         }
     }

@@ -50,8 +50,18 @@ def _move(torch: Any, patches: Patches, dataset: Any) -> None:
     tensors = getattr(dataset, "tensors", None)
     if not isinstance(tensors, tuple) or not any(getattr(tensor, "is_cuda", False) for tensor in tensors):
         return
-    patches.attribute(dataset, _HOME, next(tensor.device for tensor in tensors if tensor.is_cuda))
-    patches.attribute(dataset, "tensors", tuple(tensor.cpu() for tensor in tensors))
+    device = next(tensor.device for tensor in tensors if tensor.is_cuda)
+    on_device = [tensor.is_cuda for tensor in tensors]
+    patches.attribute(dataset, _HOME, device)
+    # What undoing would need must not be kept: that is the memory in question.
+    dataset.tensors = tuple(tensor.cpu() for tensor in tensors)
+
+    def back() -> None:
+        dataset.tensors = tuple(
+            tensor.to(device) if was_there else tensor for tensor, was_there in zip(dataset.tensors, on_device)
+        )
+
+    patches.later(back)
 
 
 class _Transferring:

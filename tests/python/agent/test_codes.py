@@ -40,6 +40,7 @@ def test_roles(word):
         ("STEP_PEAK_RESERVED", "STEP_PEAK_RESERVED"),
         ("EVENTS", "EVENTS"),
         ("OUT_OF_MEMORY", "OUT_OF_MEMORY"),
+        ("DEVICE_TIME", "DEVICE_TIME"),
     ],
 )
 def test_offsets(here, there):

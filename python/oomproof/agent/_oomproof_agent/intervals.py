@@ -9,12 +9,8 @@ from __future__ import annotations
 
 from typing import Any, List, Optional
 
-from . import names
 from .device import Device
-from .names import ALLOCATED
-
-# An agent and a device of different builds may not both know it.
-_DEVICE_TIME = getattr(names, "DEVICE_TIME", None)
+from .names import ALLOCATED, DEVICE_TIME
 
 
 class Interval:
@@ -47,7 +43,7 @@ class Intervals:
 
     def time(self) -> int:
         """Nanoseconds of the device's clock; 0 when it is not known."""
-        return self._device.counter(_DEVICE_TIME) if _DEVICE_TIME is not None else 0
+        return self._device.counter(DEVICE_TIME)
 
     def mark(self) -> int:
         """Ends a stretch of time: the most that was allocated since the last one ended."""

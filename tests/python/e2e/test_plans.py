@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import atexit
+import json
+import shutil
+import tempfile
+from pathlib import Path
 from typing import Dict
 
 import pytest
-from virtual_run import Program
+from virtual_run import PROGRAM, ROOT, Program
 
 SCRIPT = """
 import torch, torch.nn.functional as F
@@ -55,6 +60,29 @@ def planned(lever: str) -> Program:
     return Program(SCRIPT, options=("--gpu", "h100", "--plan", "plan.toml"), files={"plan.toml": text})
 
 
+def probing() -> str:
+    """A folder of the program's parts, whose agent asks for the facts of plans in every run."""
+    folder = Path(tempfile.mkdtemp(prefix="probing-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    agent = ROOT / "python" / "oomproof" / "agent"
+    (folder / "agent").mkdir()
+    (folder / "agent" / "_oomproof_agent").symlink_to(agent / "_oomproof_agent")
+    (folder / PROGRAM.with_name("liboomproof_vgpu.so").name).symlink_to(PROGRAM.with_name("liboomproof_vgpu.so"))
+    (folder / "agent" / "sitecustomize.py").write_text(ASKS + (agent / "sitecustomize.py").read_text())
+    return str(folder)
+
+
+ASKS = """
+import json, os
+path = os.environ.get("OOMPROOF_RUN")
+if path:
+    with open(path) as text:
+        settings = json.load(text)
+    with open(path, "w") as text:
+        json.dump({**settings, "probe": True}, text)
+"""
+PROBED = Program(SCRIPT, options=("--gpu", "h100", "--profile", "facts.oomprofile"), writes=True,
+                 environment={"OOMPROOF_RESOURCES": probing()})  # fmt: skip
 PLAIN = Program(SCRIPT, options=("--gpu", "h100"))
 PAIRS = {
     name: (planned(lever), Program(SCRIPT, options=("--gpu", "h100"), arguments=(name,)))
@@ -76,6 +104,28 @@ def test_saves_what_it_is_for() -> None:
     plain = PLAIN.result().peak["allocated_bytes"]
     assert PAIRS["micro"][0].result().peak["allocated_bytes"] < PAIRS["checkpoint"][0].result().peak["allocated_bytes"]
     assert PAIRS["checkpoint"][0].result().peak["allocated_bytes"] < plain
+
+
+def test_the_facts_of_a_run_change_nothing_in_it() -> None:
+    plain, probed = PLAIN.result(), PROBED.result()
+    for name in ("allocated_bytes", "reserved_bytes"):
+        assert probed.peak[name] == plain.peak[name]
+    text = (probed.folder / "facts.oomprofile").read_bytes()
+    facts = json.JSONDecoder().raw_decode(text[text.index(b'{"kind": "plan_facts"') :].decode(errors="replace"))[0]
+    assert (
+        facts["points"]["step_peak"]
+        == {"allocated": plain.results["peak"]}
+        == {"allocated": plain.peak["allocated_bytes"]}
+    )
+    assert [block["path"] for block in facts["blocks"]] == [f"blocks.{number}" for number in range(4)]
+    # The input of the second layer and that of the activation; 2048 tokens of 2048 numbers.
+    saved = [block["saved_bytes"] for block in facts["blocks"]]
+    # A block that is less than 1 MiB larger than what is asked for is handed out whole.
+    assert min(saved) == 2 * 2048 * 2048 * 4 and max(saved) < min(saved) + (2 << 20)
+    assert (
+        facts["loss"]["linear"] == "head"
+        and facts["step_ns"] > sum(block["forward_ns"] for block in facts["blocks"]) > 0
+    )
 
 
 def test_one_that_does_not_match_is_refused() -> None:

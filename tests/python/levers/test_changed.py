@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, Iterator, List, Tuple
 
 import pytest
+import real_torch  # noqa: F401 - before torch
 import torch
 from levers import apply
 from torch import nn

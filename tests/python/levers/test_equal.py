@@ -6,6 +6,7 @@ import os
 from typing import Any, Dict, List, Tuple
 
 import pytest
+import real_torch  # noqa: F401 - before torch
 import torch
 import torch.utils.checkpoint as checkpoints
 from levers import apply

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Callable, Dict, List, Tuple
 
 import pytest
+import real_torch  # noqa: F401 - before torch
 import torch
 from levers import PlanRefused, apply
 

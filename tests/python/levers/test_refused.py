@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Callable, Dict, List, Tuple
 
 import pytest
+import real_torch  # noqa: F401 - before torch
 import torch
 import torch.nn.functional as F
 from levers import NAMES, PlanRefused, apply

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
+import real_torch  # noqa: F401 - before torch
 import torch
 import torch.nn.functional as F
 from torch import nn

@@ -1,6 +1,7 @@
 """Levers are tried with real arithmetic on the CPU, in the process of the tests.
 
-A torch that was installed without NVIDIA's libraries is linked to them all the same, so stand-ins are loaded first.
+A torch that was installed without NVIDIA's libraries is linked to them all the same, so stand-ins are loaded first: a
+test imports this before torch.
 """
 
 from __future__ import annotations
@@ -16,7 +17,6 @@ if STANDINS and "torch" not in sys.modules:
         ctypes.CDLL(str(Path(STANDINS) / name), mode=ctypes.RTLD_GLOBAL)
 # As the agent finds the package: in its folder, without the extension module beside it.
 sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "python" / "oomproof"))
-sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import torch  # noqa: E402
 

@@ -17,6 +17,10 @@ int oomproof_attach(const char *run_json) {
     fprintf(log_file, "attach\n");
     return 0;
 }
+int oomproof_restart(const char *run_json) {
+    fprintf(log_file, "restart\n");
+    return 0;
+}
 const char *oomproof_error(void) { return "the fake refuses"; }
 void *oomproof_header(void) { return header; }
 uint32_t oomproof_site(const char *file, uint32_t line, const char *function) {

@@ -5,8 +5,9 @@ use oomproof_profile::Phase;
 use oomproof_units::Bytes;
 
 use crate::circumstances::{Circumstances, EndedBy};
+use crate::processes::{Holder, Shown};
 use crate::timeline::Timeline;
-use crate::verdict::{Answer, AskedBy, Device, Oom, Peak, Reason, ReasonKind};
+use crate::verdict::{Answer, AskedBy, Device, Estimate, Oom, Peak, Reason, ReasonKind};
 
 /// A card is tight when less than one part in this many is left.
 const LEAST_HEADROOM: u64 = 50;
@@ -21,6 +22,8 @@ pub(crate) struct Evidence<'a> {
     pub(crate) records_lost: bool,
     pub(crate) device: &'a Device,
     pub(crate) peak: &'a Peak,
+    /// What other processes of the script hold.
+    pub(crate) beside: Estimate,
     pub(crate) oom: Option<&'a Oom>,
     pub(crate) growth: Bytes,
     pub(crate) epoch_growth: Bytes,
@@ -38,10 +41,7 @@ impl Evidence<'_> {
                     )
                 }
             };
-            let text = match oom.step {
-                0 => format!("{who} in phase {}", oom.phase),
-                step => format!("{who} in phase {} of step {step}", oom.phase),
-            };
+            let text = format!("{who} in {}", self.moment(oom));
             return (
                 Answer::DoesNotFit,
                 vec![reason(ReasonKind::OutOfMemory, text)],
@@ -51,10 +51,17 @@ impl Evidence<'_> {
             .device
             .total_bytes
             .saturating_sub(self.device.reserved_by_others_bytes);
-        let process = self.peak.process_bytes;
+        let process = self.peak.process_bytes + self.beside;
+        let (whose, take) = match self.circumstances.beside.processes.len() {
+            0 => ("the process".to_owned(), "takes"),
+            others => (
+                format!("the {} processes of the script", others + 1),
+                "take",
+            ),
+        };
         if process.likely > room {
             let text = format!(
-                "the process takes about {}, and the card has {room}",
+                "{whose} {take} about {}, and the card has {room}",
                 process.likely
             );
             return (
@@ -73,7 +80,7 @@ impl Evidence<'_> {
         let mut tight = Vec::new();
         if process.high > room {
             let text = format!(
-                "the process may take up to {}, and the card has {room}",
+                "{whose} may take up to {}, and the card has {room}",
                 process.high
             );
             tight.push(reason(ReasonKind::UpperEndAboveCard, text));
@@ -90,6 +97,27 @@ impl Evidence<'_> {
             Answer::Tight
         };
         (answer, tight)
+    }
+
+    /// When memory ran out, in which process if not in the one that was started, and what others held then.
+    fn moment(&self, oom: &Oom) -> String {
+        let mut text = match oom.step {
+            0 => format!("phase {}", oom.phase),
+            step => format!("phase {} of step {step}", oom.phase),
+        };
+        if let Shown::Child { pid } = self.circumstances.beside.shown {
+            text = format!("process {pid}, which the script started, in {text}");
+        }
+        let held = oom.held_by_others.iter().map(|holder| {
+            let Holder { pid, bytes } = holder;
+            format!("process {pid} of the script held {bytes} of the card")
+        });
+        let held: Vec<String> = held.collect();
+        if held.is_empty() {
+            text
+        } else {
+            format!("{text}, while {}", held.join(" and "))
+        }
     }
 
     /// A loop without training steps that kept more with every batch and was ended early: its end is known by its length.

@@ -11,6 +11,7 @@ use oomproof_units::Bytes;
 
 use crate::holding::Holding;
 use crate::notes::Note;
+use crate::processes::Beside;
 use crate::scratch::ScratchRange;
 use crate::timeline::Timeline;
 use crate::verdict::{Assumption, Estimate};
@@ -205,6 +206,29 @@ fn single_step(timeline: &Timeline) -> Option<Assumption> {
                 .to_owned(),
         )
     })
+}
+
+/// That there are others is no guess, but how much they held at the worst moment is.
+pub(crate) fn other_processes(beside: &Beside) -> Option<Assumption> {
+    let (whose, contexts) = match beside.processes.len() {
+        0 => return None,
+        1 => ("another process of the script".to_owned(), "a context"),
+        n_others => (
+            format!("{n_others} other processes of the script"),
+            "a context each",
+        ),
+    };
+    let reserved = beside
+        .processes
+        .iter()
+        .map(|process| process.reserved_bytes);
+    let sum: Bytes = reserved.sum();
+    Some(assumption(
+        "other_processes",
+        format!(
+            "{whose} reserved {sum} and took {contexts}; that counts for the card, and not in the figures of this process"
+        ),
+    ))
 }
 
 fn unexplained(peak: &Holding<'_>) -> Option<Assumption> {

@@ -1,5 +1,7 @@
 //! What the launcher knows and the profile does not: how the process ended, and under which orders.
 
+use crate::processes::Beside;
+
 /// How a run ended, seen from outside.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Circumstances {
@@ -15,6 +17,8 @@ pub struct Circumstances {
     pub conf: Option<String>,
     /// What a tight fit counts as.
     pub strictness: Strictness,
+    /// The other processes of the script; none for a script of one process.
+    pub beside: Beside,
 }
 
 /// Who ended the run.

@@ -6,12 +6,13 @@ use serde::Deserialize;
 use thiserror::Error;
 
 use crate::answer::Evidence;
-use crate::assumptions::{assumptions, epochs_grow};
+use crate::assumptions::{assumptions, epochs_grow, other_processes};
 use crate::circumstances::Circumstances;
 use crate::growth::{Steps, growth_per_epoch, growth_per_step};
 use crate::holding::{Holding, Moments};
 use crate::levels::Levels;
 use crate::oom::last_oom;
+use crate::processes::Beside;
 use crate::roles::Roles;
 use crate::scratch::ScratchRange;
 use crate::step_time::step_time;
@@ -74,7 +75,11 @@ impl Verdict {
             &device,
             [context, library],
             scratch,
+            &circumstances.beside,
         );
+        let beside = circumstances
+            .beside
+            .held(peak.process_bytes, device.reserved_by_others_bytes);
 
         let step_peaks: Vec<_> = timeline.steps.iter().map(|s| s.peak_allocated).collect();
         let steps = Steps {
@@ -91,6 +96,7 @@ impl Verdict {
             records_lost: profile.records_lost,
             device: &device,
             peak: &peak,
+            beside,
             oom: oom.as_ref(),
             growth,
             epoch_growth,
@@ -105,6 +111,8 @@ impl Verdict {
             conf: circumstances.conf.clone(),
             context_bytes: context,
             library_bytes: library,
+            beside_bytes: beside,
+            other_processes: circumstances.beside.processes.clone(),
             phases: levels.phases.clone(),
             not_reached: WORTH_REACHING
                 .into_iter()
@@ -116,6 +124,7 @@ impl Verdict {
             assumptions: epochs_grow(epoch_growth)
                 .into_iter()
                 .chain(assumptions(&timeline, &settings, holding.as_ref(), scratch))
+                .chain(other_processes(&circumstances.beside))
                 .collect(),
             unsupported: unsupported(&timeline),
             script: Script {
@@ -241,6 +250,7 @@ fn peak(
     device: &Device,
     outside: [Estimate; 2],
     scratch: ScratchRange,
+    beside: &Beside,
 ) -> Peak {
     let reserved = Bytes::new(levels.peak_reserved);
     let held = Estimate {
@@ -249,7 +259,8 @@ fn peak(
         high: reserved + scratch.segment,
     };
     let process = outside.into_iter().fold(held, |sum, part| sum + part);
-    let taken = device.reserved_by_others_bytes + process.likely;
+    let others = device.reserved_by_others_bytes;
+    let taken = others + process.likely + beside.held(process, others).likely;
     Peak {
         allocated_bytes: Bytes::new(levels.peak.map_or(0, |(_, allocated)| allocated)),
         reserved_bytes: reserved,

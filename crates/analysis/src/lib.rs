@@ -39,6 +39,7 @@ mod legend;
 mod levels;
 mod notes;
 mod oom;
+mod processes;
 mod ranks;
 mod roles;
 mod scratch;
@@ -52,6 +53,7 @@ mod verdict;
 pub use circumstances::{Circumstances, EndedBy, Strictness};
 pub use conclude::AnalysisError;
 pub use law::Law;
+pub use processes::{Beside, Holder, OtherProcess, Shown};
 pub use ranks::{Rank, RankOf, rank_of};
 pub use verdict::{
     Answer, AskedBy, Assumption, Device, Estimate, ModuleShare, Oom, Peak, PhasePeak, Reason,

@@ -8,6 +8,7 @@ use crate::circumstances::Circumstances;
 use crate::holding::{Holding, Moments};
 use crate::legend::SourceLine;
 use crate::notes::Note;
+use crate::processes::Holder;
 use crate::roles::Roles;
 use crate::survival::survived;
 use crate::timeline::{GaveUp, Timeline};
@@ -63,6 +64,9 @@ pub(crate) fn last_oom(
                 Holding::at(timeline, roles, moment).by_role()
             })
             .unwrap_or_default(),
+        held_by_others: gave_up
+            .map(|gave_up| holders(timeline, gave_up))
+            .unwrap_or_default(),
         would_have_fitted_bytes: gave_up.and_then(|gave_up| sufficient(gave_up, tried, settings)),
         survived: survived(timeline, at, circumstances),
         step: record
@@ -73,6 +77,26 @@ pub(crate) fn last_oom(
             .and_then(|record| timeline.legend.module(record.module))
             .map(str::to_owned),
     })
+}
+
+/// What other processes of the script held, which the device says just before the record; other threads may have said
+/// something in between.
+fn holders(timeline: &Timeline, gave_up: &GaveUp) -> Vec<Holder> {
+    const BETWEEN: usize = 8;
+    let mut notes = timeline.notes.iter().filter(|note| note.kind == "holders");
+    let note = notes.rfind(|note| note.at < gave_up.at && note.at + BETWEEN >= gave_up.at);
+    let held = note.and_then(|note| note.fields.get("processes")?.as_array());
+    let number =
+        |held: &serde_json::Value, field| held.get(field).and_then(serde_json::Value::as_u64);
+    held.into_iter()
+        .flatten()
+        .filter_map(|held| {
+            Some(Holder {
+                pid: number(held, "pid")?,
+                bytes: Bytes::new(number(held, "bytes")?),
+            })
+        })
+        .collect()
 }
 
 /// The size in `Tried to allocate 1.54 GiB`.

@@ -61,6 +61,7 @@ pub(crate) fn unanswered(
         free_bytes: Some(total.saturating_sub(used)),
         reserved_bytes: Some(Bytes::new(refused.reserved)),
         held_by: Holding::at(timeline, roles, moment).by_role(),
+        held_by_others: Vec::new(),
         would_have_fitted_bytes: (used + size > total).then(|| used + size),
         survived: false,
         step: end.map_or(0, |end| end.step),

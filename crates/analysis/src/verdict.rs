@@ -7,6 +7,7 @@ use oomproof_profile::{Phase, Role};
 use oomproof_units::{Bytes, Nanos};
 use serde::{Deserialize, Serialize};
 
+use crate::processes::{Holder, OtherProcess};
 use crate::ranks::Rank;
 
 /// What a run found out.
@@ -32,6 +33,12 @@ pub struct Verdict {
     pub context_bytes: Estimate,
     /// What libraries took from the driver outside PyTorch's allocator.
     pub library_bytes: Estimate,
+    /// What other processes of the script held of the card beside this one when it was fullest.
+    #[serde(default)]
+    pub beside_bytes: Estimate,
+    /// Those processes.
+    #[serde(default)]
+    pub other_processes: Vec<OtherProcess>,
     /// The highest levels while in each phase that was entered.
     pub phases: BTreeMap<Phase, PhasePeak>,
     /// Which of forward, backward, optimizer, evaluation and save were never entered.
@@ -138,7 +145,7 @@ pub struct Peak {
     pub reserved_bytes: Bytes,
     /// What `nvidia-smi` would show for the process: reserved + context + libraries.
     pub process_bytes: Estimate,
-    /// The card less other processes less the likely process total; negative when that is above the card.
+    /// The card less other programs, other processes of the script and the likely process total; negative when that is above the card.
     pub headroom_bytes: i64,
     /// The phase in which allocated memory was highest.
     pub phase: Phase,
@@ -263,6 +270,9 @@ pub struct Oom {
     pub reserved_bytes: Option<Bytes>,
     /// Allocated bytes at that moment by role.
     pub held_by: BTreeMap<Role, Bytes>,
+    /// What other processes of the script held of the card at that moment.
+    #[serde(default)]
+    pub held_by_others: Vec<Holder>,
     /// The smallest card on which this very request would have succeeded: a lower bound for the whole run.
     pub would_have_fitted_bytes: Option<Bytes>,
     /// The script caught the error and went on to finish a later step.

@@ -10,9 +10,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, SystemTime};
 
-use oomproof_analysis::{Circumstances, EndedBy, Strictness, Verdict};
+use oomproof_analysis::{AnalysisError, Circumstances, EndedBy, Strictness, Verdict};
 use oomproof_profile::{RunSettings, WarmSettings};
-use oomproof_units::Bytes;
 
 use crate::applied_plan::{self, Applied, AppliedPlan, allocator_settings};
 use crate::card::Card;
@@ -394,37 +393,36 @@ fn judge(
     if let Some(profiles) = ranks::of_run(&run.profiles)? {
         return judge_ranks(launch, run, &profiles, ended, applied);
     }
-    let found = profile_file::of_process(&run.profiles, ended.pid)?;
-    let (path, others) = match found {
-        Some(found) => (found.path, found.others),
-        None => (
-            profile_file::write_empty(&run.profiles, ended.pid, settings)?,
-            Vec::new(),
-        ),
-    };
-    let mut notes = launcher_notes(launch);
-    if applied == Some(Applied::NotReached) {
-        notes.push(applied_plan::not_reached());
+    let mut paths = profile_file::of_script(&run.profiles, ended.pid)?;
+    if paths.is_empty() {
+        paths.push(profile_file::write_empty(
+            &run.profiles,
+            ended.pid,
+            settings,
+        )?);
     }
-    if let Some(text) = of_others(&others) {
-        notes.push(serde_json::json!({
-            "kind": "assumption", "assumption": "other_processes", "text": text, "where": null,
-        }));
+    let mut profiles = Vec::new();
+    for path in &paths {
+        let mut notes = launcher_notes(launch);
+        if applied == Some(Applied::NotReached) {
+            notes.push(applied_plan::not_reached());
+        }
+        if ended.by == EndedBy::Timeout {
+            let waiting_for = profile_file::waiting_for(path)?;
+            notes.push(serde_json::json!({
+                "kind": "stop", "reason": "timeout", "waiting_for": waiting_for,
+            }));
+        }
+        profile_file::append_notes(path, &notes)?;
+        profiles.push(profile_file::read(path)?);
     }
-    if ended.by == EndedBy::Timeout {
-        let waiting_for = profile_file::waiting_for(&path)?;
-        notes.push(serde_json::json!({
-            "kind": "stop", "reason": "timeout", "waiting_for": waiting_for,
-        }));
-    }
-    profile_file::append_notes(&path, &notes)?;
-
-    let kept = keep(launch, run, &path, ended);
-    let mut circumstances = circumstances(launch, ended);
-    circumstances.profile = kept.to_string_lossy().into_owned();
-    let profile = profile_file::read(&kept)?;
-    let verdict = Verdict::from_profile(&profile, &circumstances)
-        .map_err(|error| profile_file::corrupt(&kept, &error.to_string()))?;
+    let circumstances = circumstances(launch, ended);
+    let judged = Verdict::of_processes(&profiles, u64::from(ended.pid), &circumstances);
+    let (at, mut verdict) = judged
+        .and_then(|judged| judged.ok_or(AnalysisError::NoSettings))
+        .map_err(|error| profile_file::corrupt(&paths[0], &error.to_string()))?;
+    let kept = keep(launch, run, &paths[at], ended);
+    verdict.profile = kept.to_string_lossy().into_owned();
     let code = verdict.exit_code(&circumstances);
     Ok(Outcome {
         verdict,
@@ -497,19 +495,6 @@ fn judge_ranks(
     })
 }
 
-/// What is left out when several processes of the script use the device.
-fn of_others(reserved: &[Bytes]) -> Option<String> {
-    let whose = match reserved.len() {
-        0 => return None,
-        1 => "another process of the script".to_owned(),
-        n_others => format!("{n_others} other processes of the script"),
-    };
-    let sum: Bytes = reserved.iter().copied().sum();
-    Some(format!(
-        "{whose} reserved {sum} and took a context each, which is not counted"
-    ))
-}
-
 fn circumstances(launch: &Launch, ended: &Ended) -> Circumstances {
     Circumstances {
         exit_code: ended.exit_code,
@@ -518,6 +503,7 @@ fn circumstances(launch: &Launch, ended: &Ended) -> Circumstances {
         profile: String::new(),
         conf: allocator_settings(launch.plan.as_ref()),
         strictness: launch.strictness,
+        ..Circumstances::default()
     }
 }
 

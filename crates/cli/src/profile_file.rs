@@ -8,7 +8,6 @@ use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use oomproof_profile::{Phase, Profile, Record, RunSettings, encode, layout};
-use oomproof_units::Bytes;
 use serde_json::{Value, json};
 
 use crate::failure::{Failure, Told};
@@ -16,45 +15,21 @@ use crate::failure::{Failure, Told};
 /// How names of profiles end.
 pub(crate) const EXTENSION: &str = "oomprofile";
 
-/// The profile of a run.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Found {
-    /// Its file.
-    pub path: PathBuf,
-    /// What each other process of the script reserved at its peak, largest first; those that reserved nothing are
-    /// left out.
-    pub others: Vec<Bytes>,
-}
-
-/// The profile of process `pid`; when that reserved no memory, of the process that reserved the most, because a
-/// script may only start others.
-pub(crate) fn of_process(folder: &Path, pid: u32) -> Result<Option<Found>, Failure> {
+/// The profiles that say something of what the script did on the device, in the order of their names: of process
+/// `pid`, which was started, and of all that reserved memory or ran out of it.
+pub(crate) fn of_script(folder: &Path, pid: u32) -> Result<Vec<PathBuf>, Failure> {
     let own = folder.join(format!("{pid}.{EXTENSION}"));
-    let mut found: Vec<(Bytes, bool, PathBuf)> = all(folder)?
-        .into_iter()
-        .filter_map(|path| {
-            let header = header(&path).ok()?;
-            let at = layout::COUNTERS + 8 * layout::counter::PEAK_RESERVED;
-            Some((Bytes::new(word(&header, at)), path == own, path))
+    let mut found = all(folder)?;
+    found.retain(|path| {
+        header(path).is_ok_and(|header| {
+            let counter = |index| word(&header, layout::COUNTERS + 8 * index);
+            *path == own
+                || counter(layout::counter::PEAK_RESERVED) > 0
+                || counter(layout::counter::OUT_OF_MEMORY) > 0
         })
-        .collect();
+    });
     found.sort();
-    let of_own = found
-        .iter()
-        .position(|(reserved, is_own, _)| *is_own && *reserved > Bytes::ZERO);
-    let chosen = match of_own {
-        Some(at) => Some(found.remove(at)),
-        None => found.pop(),
-    };
-    Ok(chosen.map(|(_, _, path)| Found {
-        path,
-        others: found
-            .into_iter()
-            .rev()
-            .map(|(reserved, _, _)| reserved)
-            .filter(|reserved| *reserved > Bytes::ZERO)
-            .collect(),
-    }))
+    Ok(found)
 }
 
 /// All profiles in `folder`.
@@ -274,32 +249,25 @@ mod tests {
     }
 
     #[test]
-    fn the_process_itself_comes_first_unless_it_reserved_nothing() {
+    fn a_process_counts_if_it_was_started_or_used_memory() {
         let folder = tempfile::tempdir().unwrap();
         let small = profile(folder.path(), 3, 10);
         let large = profile(folder.path(), 4, 1 << 40);
-        profile(folder.path(), 6, 0);
+        let idle = profile(folder.path(), 6, 0);
+        let failed = profile(folder.path(), 7, 0);
+        let mut bytes = fs::read(&failed).unwrap();
+        bytes[layout::COUNTERS + 8 * layout::counter::OUT_OF_MEMORY] = 1;
+        fs::write(&failed, bytes).unwrap();
         fs::write(folder.path().join("5.oomprofile"), "short").unwrap();
-        let check = |pid, path: &Path, others: &[u64]| {
-            let expected = Found {
-                path: path.to_owned(),
-                others: others.iter().copied().map(Bytes::new).collect(),
-            };
-            assert_eq!(
-                of_process(folder.path(), pid).unwrap(),
-                Some(expected),
-                "{pid}"
-            );
+        let check = |pid, expected: &[&PathBuf]| {
+            let found = of_script(folder.path(), pid).unwrap();
+            assert_eq!(found.iter().collect::<Vec<_>>(), expected, "{pid}");
         };
-        check(3, &small, &[1 << 40]);
-        check(4, &large, &[10]);
-        check(6, &large, &[10]);
-        check(9, &large, &[10]);
-        let idle = tempfile::tempdir().unwrap();
-        assert_eq!(of_process(idle.path(), 3).unwrap(), None);
-        let of_idle = [9, 3, 5].map(|pid| profile(idle.path(), pid, 0));
-        let found = of_process(idle.path(), 3).unwrap().unwrap();
-        assert_eq!((found.path, found.others), (of_idle[1].clone(), Vec::new()));
+        check(3, &[&small, &large, &failed]);
+        check(6, &[&small, &large, &idle, &failed]);
+        check(9, &[&small, &large, &failed]);
+        let empty = tempfile::tempdir().unwrap();
+        assert_eq!(of_script(empty.path(), 3).unwrap(), Vec::<PathBuf>::new());
     }
 
     #[test]

@@ -36,6 +36,8 @@ const HARMLESS: &[&str] = &[
     "skipped_init",
     "compile",
     "one_device_shown",
+    "other_processes",
+    "profiler_kernels",
     "rest_not_run",
     "loops_cut",
     "largest_batch_run",
@@ -220,6 +222,14 @@ fn write_oom(out: &mut String, verdict: &Verdict, oom: &Oom, glyphs: Glyphs) -> 
     if let Some(free) = oom.free_bytes {
         size_row(out, "free on the card", free, "")?;
     }
+    for holder in &oom.held_by_others {
+        size_row(
+            out,
+            &format!("held by process {}", holder.pid),
+            holder.bytes,
+            "of the script, with its context",
+        )?;
+    }
     if let Some(enough) = oom.would_have_fitted_bytes {
         size_row(
             out,
@@ -260,14 +270,18 @@ fn write_bar(
         .as_ref()
         .filter(|oom| !oom.survived)
         .and_then(|oom| oom.free_bytes);
-    let others = verdict.device.reserved_by_others_bytes;
+    let of_script: Bytes = match (free, &verdict.oom) {
+        (Some(_), Some(oom)) => oom.held_by_others.iter().map(|holder| holder.bytes).sum(),
+        _ => verdict.beside_bytes.likely,
+    };
+    let others = verdict.device.reserved_by_others_bytes + of_script;
     let reserved = match free {
         Some(free) => verdict.device.total_bytes - free - outside - others,
         None => verdict.peak.reserved_bytes,
     };
     parts.push((Part::Cached, reserved - allocated));
     parts.push((Part::Context, outside));
-    parts.push((Part::Others, verdict.device.reserved_by_others_bytes));
+    parts.push((Part::Others, others));
     let held: Bytes = parts.iter().map(|&(_, size)| size).sum();
     let total = verdict.device.total_bytes;
     writeln!(out, "\n{}", bar(&parts, total.max(held), glyphs))?;
@@ -276,7 +290,7 @@ fn write_bar(
         key(Part::Cached, "reserved, not allocated"),
         key(Part::Context, "context, libraries"),
     ];
-    if verdict.device.reserved_by_others_bytes != Bytes::ZERO {
+    if others != Bytes::ZERO {
         keys.push(key(Part::Others, "others"));
     }
     if held <= total {
@@ -339,6 +353,14 @@ fn write_figures(out: &mut String, verdict: &Verdict) -> fmt::Result {
         peak.process_bytes.likely,
         &estimated(&peak.process_bytes),
     )?;
+    if !verdict.other_processes.is_empty() {
+        size_row(
+            out,
+            "other processes",
+            verdict.beside_bytes.likely,
+            &format!("of the script, {}", estimated(&verdict.beside_bytes)),
+        )?;
+    }
     let left = Bytes::new(peak.headroom_bytes.unsigned_abs());
     if peak.headroom_bytes < 0 {
         size_row(out, "above the card by", left, "estimate")?;

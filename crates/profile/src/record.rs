@@ -189,3 +189,22 @@ pub enum Record {
         json: String,
     },
 }
+
+impl Record {
+    /// When it happened, in nanoseconds since the run began; 0 for what has no time.
+    pub fn nanos(&self) -> u64 {
+        match self {
+            Self::Text(_) | Self::Site { .. } | Self::Module { .. } => 0,
+            Self::Alloc(event) | Self::Free(event) => event.nanos,
+            Self::UnknownRead(read) => read.nanos,
+            Self::OutOfMemory(oom) => oom.nanos,
+            Self::Driver { nanos, .. }
+            | Self::Phase { nanos, .. }
+            | Self::Label { nanos, .. }
+            | Self::Touch { nanos, .. }
+            | Self::Unsupported { nanos, .. }
+            | Self::Step { nanos, .. }
+            | Self::Note { nanos, .. } => *nanos,
+        }
+    }
+}

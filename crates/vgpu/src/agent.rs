@@ -11,6 +11,9 @@ use oomproof_profile::{Phase, Record, Role};
 
 use crate::session::{attach, restart, session};
 
+/// Number of the functions in this file as a whole; the agent has the same, and refuses a library with another one.
+pub const INTERFACE: u32 = 1;
+
 static LAST_ERROR: Mutex<Option<CString>> = Mutex::new(None);
 
 /// The phase of a code; the agent only uses known ones, and anything else counts as idle.
@@ -28,6 +31,12 @@ unsafe fn text<'a>(text: *const c_char) -> std::borrow::Cow<'a, str> {
     }
     // SAFETY: promised by the caller.
     unsafe { CStr::from_ptr(text) }.to_string_lossy()
+}
+
+/// Which functions the agent finds here, as one number: it is asked before anything else.
+#[unsafe(no_mangle)]
+pub extern "C" fn oomproof_interface() -> u32 {
+    INTERFACE
 }
 
 /// SAFETY: `path` must be null or a C string.

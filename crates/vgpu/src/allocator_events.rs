@@ -157,7 +157,18 @@ pub(crate) fn out_of_memory(requested: i64, allocated: u64, reserved: u64, devic
         .counter(counter::OUT_OF_MEMORY)
         .fetch_add(1, Ordering::Relaxed);
     let [site, module, phase, step] = session.header.state();
-    let free = session.memory().free(usize::from(device));
+    let memory = session.memory();
+    let free = memory.free(usize::from(device));
+    let holders = memory.neighbors(usize::from(device));
+    drop(memory);
+    if !holders.is_empty() {
+        let held = holders.iter();
+        let held: Vec<_> = held
+            .map(|(pid, bytes)| serde_json::json!({"pid": pid, "bytes": bytes}))
+            .collect();
+        let note = serde_json::json!({"kind": "holders", "device": device, "processes": held});
+        session.note(&note.to_string());
+    }
     session.record(&Record::OutOfMemory(OutOfMemory {
         nanos: session.nanos(),
         requested: requested.unsigned_abs(),

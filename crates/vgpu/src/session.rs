@@ -8,7 +8,7 @@ use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::time::Instant;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use oomproof_profile::{
     AssumedValue, Basis, Record, RunSettings, Touch, UnknownRead, layout::counter,
@@ -55,6 +55,8 @@ pub(crate) struct Session {
     step_began: AtomicU64,
     /// Devices that have a context, as the machine counts them, before `CUDA_VISIBLE_DEVICES`.
     contexts: Vec<AtomicBool>,
+    /// The most that all processes of the run held of each device.
+    together: Vec<AtomicU64>,
     visible: OnceLock<Vec<u32>>,
     board: Arc<Board>,
     mailbox: Mailbox,
@@ -199,6 +201,7 @@ impl Session {
             speeds: Speeds::of(&settings.device),
             step_began: AtomicU64::new(0),
             contexts: (0..devices).map(|_| AtomicBool::new(false)).collect(),
+            together: (0..devices).map(|_| AtomicU64::new(0)).collect(),
             visible: OnceLock::new(),
             board,
             mailbox: Mailbox::in_folder(&settings.run_dir),
@@ -240,6 +243,15 @@ impl Session {
 
     fn note_settings(&self, json: &str) {
         self.note(&settings_note(json));
+        let now = SystemTime::now().duration_since(UNIX_EPOCH);
+        let started = now
+            .unwrap_or_default()
+            .as_nanos()
+            .saturating_sub(u128::from(self.nanos()));
+        let parent = std::os::unix::process::parent_id();
+        self.note(&format!(
+            r#"{{"kind":"process","parent":{parent},"started_unix_nanos":{started}}}"#
+        ));
     }
 
     /// A forked child begins to use the device: from now on it has a profile of its own.
@@ -321,6 +333,7 @@ impl Session {
             let used = memory.used(device);
             drop(memory);
             self.count_used(used);
+            self.note_together(device, used);
         }
     }
 
@@ -333,9 +346,24 @@ impl Session {
             .fetch_max(used, Ordering::Relaxed);
     }
 
+    /// Tells how much all processes of the run hold of a device whenever that is more than ever, if there are others.
+    fn note_together(&self, device: usize, own: u64) {
+        let others = self.board.others(device);
+        let Some(highest) = self.together.get(device) else {
+            return;
+        };
+        let together = own.saturating_add(others);
+        if others > 0 && highest.fetch_max(together, Ordering::Relaxed) < together {
+            self.note(&format!(
+                r#"{{"kind":"beside","device":{device},"together":{together}}}"#
+            ));
+        }
+    }
+
     /// Records what the driver did with memory.
     pub(crate) fn driver_event(&self, event: DriverEvent) {
         self.record_driver(&event);
+        self.note_together(event.device, event.used);
         self.ledger.hear(self, &event);
     }
 

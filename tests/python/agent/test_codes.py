@@ -17,6 +17,12 @@ RUST = (ROOT / "crates/profile/src/names.rs").read_text()
 LAYOUT = (ROOT / "crates/profile/src/layout.rs").read_text()
 
 
+def test_interface():
+    calls = (ROOT / "crates/vgpu/src/agent.rs").read_text()
+    found = re.search(r"const INTERFACE: u32 = (\d+);", calls)
+    assert found is not None and int(found.group(1)) == names.INTERFACE
+
+
 @pytest.mark.parametrize("word", names.PHASES)
 def test_phases(word):
     code = re.search(rf'= (\d+) => "{word}"', RUST[RUST.index("Phase {") :])

@@ -357,3 +357,22 @@ def test_new_temporary_files_are_free(tmp_path: Path) -> None:
     script = "with tempfile.TemporaryDirectory() as d: open(d + '/x', 'w').write('x')\nassert not os.path.exists(d)\n"
     result = run(script, tmp_path)
     assert result["notes"] == [] and not result["changed"]
+
+
+def test_programs_find_temporary_files_where_the_script_is_in_the_temporary_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "project"))
+    script = """
+import subprocess
+with tempfile.TemporaryDirectory() as d:
+    open(d + '/x.c', 'w').write('text')
+    assert subprocess.run(['cat', d + '/x.c'], capture_output=True, text=True).stdout == 'text'
+    subprocess.run(['cp', d + '/x.c', d + '/x.o'], check=True)
+    assert open(d + '/x.o').read() == 'text'
+assert not os.path.exists(d)
+open('best.pt', 'w').write('bad')
+"""
+    result = run(script, tmp_path)
+    paths = [note["path"] for note in result["notes"] if note["kind"] == "redirected"]
+    assert paths == [os.path.realpath(tmp_path / "project" / "best.pt")] and not result["changed"]

@@ -2,6 +2,7 @@
 
 mod hostile;
 mod notation;
+mod processes;
 mod ranks;
 mod refusals;
 mod verdicts;

@@ -73,6 +73,8 @@ pub(crate) fn sample() -> Verdict {
         },
         context_bytes: context,
         library_bytes: Estimate::default(),
+        beside_bytes: Estimate::default(),
+        other_processes: vec![],
         phases: [
             (
                 Phase::Forward,
@@ -138,6 +140,7 @@ fn out_of_memory() -> Verdict {
         free_bytes: Some(mib(341)),
         reserved_bytes: Some(mib(7200)),
         held_by: [(Role::Parameter, mib(475)), (Role::Activation, mib(6425))].into(),
+        held_by_others: vec![],
         would_have_fitted_bytes: Some(mib(9042)),
         survived: false,
         step: 1,

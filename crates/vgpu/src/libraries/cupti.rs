@@ -1,10 +1,12 @@
-//! CUPTI: the texts that a profiler prints when it learns that there is nothing to record.
+//! CUPTI: what a profiler is told when it asks for the kernels of the device, of which there are none to record.
 //!
-//! Recording is not modelled, and the stand-in says so by name; but a profiler reads the text of that very error
-//! from a pointer that only a real answer would set.
+//! A profiler asks for the version and subscribes before anything else; both are refused as on a driver that forbids
+//! profiling, and the profile says what follows from that. It then reads the text of that very error from a pointer
+//! that only a real answer would set.
 
 use std::ffi::c_char;
 
+use super::estimate::say;
 use crate::status::put;
 
 /// `CUptiResult`.
@@ -17,6 +19,40 @@ impl CuptiResult {
     pub const SUCCESS: Self = Self(0);
     /// An argument is wrong.
     pub const INVALID_PARAMETER: Self = Self(1);
+    /// Profiling is not supported here.
+    pub const NOT_SUPPORTED: Self = Self(27);
+}
+
+fn refuse() -> CuptiResult {
+    say(
+        "profiler",
+        "profiler_kernels",
+        "kernels are not executed, so torch.profiler lists none and its device times are 0; its memory columns are \
+         PyTorch's own",
+    );
+    CuptiResult::NOT_SUPPORTED
+}
+
+/// The version of CUPTI: none.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuptiGetVersion(version: *mut u32) -> CuptiResult {
+    // SAFETY: the caller passes a place for a number or null.
+    unsafe { put(version, 0) };
+    refuse()
+}
+
+/// Listens to calls of CUDA: refused.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuptiSubscribe(
+    subscriber: *mut u64,
+    callback: u64,
+    data: u64,
+) -> CuptiResult {
+    // Nothing is ever told.
+    let _ = (callback, data);
+    // SAFETY: the caller passes a place for a handle or null.
+    unsafe { put(subscriber, 0) };
+    refuse()
 }
 
 /// The name of a result.
@@ -68,5 +104,21 @@ mod tests {
         // SAFETY: what is passed is null or valid for the call, as the test wants it.
         let result = unsafe { cuptiGetResultString(CuptiResult(0), std::ptr::null_mut()) };
         assert_eq!(result, CuptiResult::INVALID_PARAMETER);
+    }
+
+    #[test]
+    fn a_profiler_is_refused_and_told_why_once() {
+        crate::libraries::testing::machine();
+        let (mut version, mut subscriber) = (7, 7);
+        // SAFETY: the outputs are locals.
+        let results = unsafe {
+            [
+                cuptiGetVersion(&raw mut version),
+                cuptiSubscribe(&raw mut subscriber, 1, 2),
+                cuptiGetVersion(std::ptr::null_mut()),
+            ]
+        };
+        assert_eq!(results, [CuptiResult::NOT_SUPPORTED; 3]);
+        assert_eq!((version, subscriber), (0, 0));
     }
 }

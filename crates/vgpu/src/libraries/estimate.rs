@@ -43,7 +43,8 @@ pub(super) fn leave_out(what: &'static str) {
     );
 }
 
-fn say(what: &'static str, assumption: &str, text: &str) {
+/// Notes an assumption of this kind, once in a process for each `what`.
+pub(super) fn say(what: &'static str, assumption: &str, text: &str) {
     static SAID: Mutex<Option<HashSet<&'static str>>> = Mutex::new(None);
     let Some(session) = session() else { return };
     let mut said = SAID.lock().unwrap_or_else(PoisonError::into_inner);

@@ -22,6 +22,10 @@ class DeviceError(Exception):
     """The virtual device could not be loaded or attached."""
 
 
+class VersionError(DeviceError):
+    """The virtual device is of another version than the agent."""
+
+
 class Device:
     """Calls of the virtual device; all do nothing before `attach` and after `detach`."""
 
@@ -41,6 +45,7 @@ class Device:
             loaded = ctypes.CDLL(library, mode=ctypes.RTLD_GLOBAL)
         except OSError as error:
             raise DeviceError(f"the virtual device could not be loaded: {error}") from error
+        _check_interface(loaded, library)
         _declare(loaded)
         if loaded.oomproof_attach(os.fsencode(run_json)) != 0:
             text = loaded.oomproof_error() or b"the virtual device gave no reason"
@@ -136,6 +141,18 @@ class Device:
 def _text(text: str) -> bytes:
     # A NUL would end the text early on the other side, and a lone surrogate has no UTF-8.
     return text.replace("\0", " ").encode("utf-8", "replace")
+
+
+def _check_interface(loaded: ctypes.CDLL, path: str) -> None:
+    """Functions of another version have other arguments, and calling them would end the process."""
+    try:
+        found = int(loaded.oomproof_interface())
+    except AttributeError:
+        found = 0
+    if found != names.INTERFACE:
+        raise VersionError(
+            f"the virtual device {path} has interface {found}, and the agent calls interface {names.INTERFACE}"
+        )
 
 
 def _declare(library: ctypes.CDLL) -> None:

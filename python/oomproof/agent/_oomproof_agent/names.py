@@ -5,6 +5,9 @@ The numbers are written into profiles, so they equal those of `crates/profile`; 
 
 from __future__ import annotations
 
+# Of the functions that the agent calls in the virtual device; they change together.
+INTERFACE = 1
+
 LOAD = 0
 FORWARD = 1
 BACKWARD = 2

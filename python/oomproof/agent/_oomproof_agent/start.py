@@ -18,7 +18,7 @@ from . import checkpoints, failure, warned
 from .batchsize import BatchSize
 from .compiling import Compiling
 from .course import Course
-from .device import Device, DeviceError
+from .device import Device, DeviceError, VersionError
 from .exits import Exits
 from .extensions import Extensions
 from .frames import Frames
@@ -116,6 +116,12 @@ class Agent:
             standins.watch_python()
             self.frames.hide(os.path.dirname(ctypes.__file__))
             Extensions(self.device, place=self._place).watch()
+        except VersionError as error:
+            failure.give_up(
+                self._settings,
+                str(error),
+                "the agent's folder and the library are of different versions; reinstall oomproof",
+            )
         except (DeviceError, OSError) as error:
             failure.give_up(
                 self._settings,

@@ -35,6 +35,7 @@ def install(settings: Dict[str, Any], note: Note) -> Optional[Overlay]:
             "subprocess": programs.changes(overlay, note),
             "torch.serialization": saves.serialization,
             "torch.jit._serialization": saves.torch_loads,
+            "torch.autograd.profiler": saves.profiler,
             "torch.jit._script": saves.script_module,
             "safetensors": saves.safetensors,
             "safetensors.torch": saves.safetensors_of_torch,

@@ -17,6 +17,7 @@ import json
 import os
 import posix
 import stat
+import sys
 import threading
 from typing import Any, Callable, Dict, List, Optional, Set, Tuple
 
@@ -116,6 +117,7 @@ class Overlay:
         temp = self._plain(usable[0])
         try:
             if self._plain(posix.getcwd()) == temp:
+                self._move_temp()
                 return None, set()
         except FileNotFoundError:
             pass
@@ -136,6 +138,16 @@ class Overlay:
                 return temp, set(json.load(lines))
         except OSError:
             return None, set()
+
+    def _move_temp(self) -> None:
+        """Where the script's own folder is the temporary one, all of it is protected, and programs that the script
+        starts, such as compilers, would not find what it leaves there for them: so temporaries go elsewhere."""
+        folder = self.scratch + "/tmp"
+        self._make_dirs(folder)
+        os.environ["TMPDIR"] = folder
+        tempfile = sys.modules.get("tempfile")
+        if tempfile is not None:
+            tempfile.tempdir = None
 
     # -- state shared between processes ---------------------------------------------------------------------------
 

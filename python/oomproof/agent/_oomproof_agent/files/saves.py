@@ -358,6 +358,11 @@ class Saves:
 
     # -- SQLite ---------------------------------------------------------------------------------------------------
 
+    def profiler(self, module: ModuleType) -> None:
+        """Traces are written outside Python."""
+        kind = module.profile
+        kind.export_chrome_trace = self.mapped(kind.export_chrome_trace, 1, "path", self.writing)
+
     def sqlite(self, module: ModuleType) -> None:
         def database(name: Any) -> Any:
             plain = _is_path(name) and os.fspath(name) not in ("", ":memory:")

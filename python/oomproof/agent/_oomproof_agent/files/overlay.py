@@ -147,7 +147,7 @@ class Overlay:
         os.environ["TMPDIR"] = folder
         tempfile = sys.modules.get("tempfile")
         if tempfile is not None:
-            tempfile.tempdir = None
+            tempfile.tempdir = None  # type: ignore[attr-defined]
 
     # -- state shared between processes ---------------------------------------------------------------------------
 

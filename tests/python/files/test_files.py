@@ -376,3 +376,15 @@ open('best.pt', 'w').write('bad')
     result = run(script, tmp_path)
     paths = [note["path"] for note in result["notes"] if note["kind"] == "redirected"]
     assert paths == [os.path.realpath(tmp_path / "project" / "best.pt")] and not result["changed"]
+
+
+def test_compiled_code_goes_where_it_can_be_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path / "project"))
+    script = """
+path = os.environ['TRITON_CACHE_DIR'] + '/x.so'
+os.makedirs(os.path.dirname(path), exist_ok=True)
+open(path, 'w').write('code')
+import subprocess
+assert subprocess.run(['cat', path], capture_output=True, text=True).stdout == 'code'
+"""
+    assert not run(script, tmp_path)["changed"]

@@ -32,6 +32,8 @@ _CACHES = {
     "CUDA_CACHE_PATH": "cuda",
     "HF_MODULES_CACHE": "modules",
 }
+# What compilers leave there is loaded outside Python, where a folder of the user's would not show it.
+_COMPILED = ("TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR")
 _UPLOADS = (
     "upload_file",
     "upload_folder",
@@ -55,6 +57,8 @@ def environment(*, scratch: str) -> None:
         os.environ["MLFLOW_TRACKING_URI"] = f"file://{scratch}/mlflow"
     for name, folder in _CACHES.items():
         os.environ.setdefault(name, f"{scratch}/caches/{folder}")
+    for name in _COMPILED:
+        os.environ[name] = f"{scratch}/caches/{_CACHES[name]}"
 
 
 def uploads_off(note: Note) -> Callable[[ModuleType], None]:

@@ -47,6 +47,9 @@ enum Seen {
 #[derive(Clone, Debug)]
 pub(crate) struct Setup {
     pub card: Card,
+    /// The card of the architecture on which plans are run with ample memory, so that their times compare; `None` for
+    /// the card itself.
+    pub measured_on: Option<Card>,
     pub plan: Option<AppliedPlan>,
     pub extent: Extent,
     pub facts: Facts,
@@ -139,6 +142,7 @@ impl<'a> Trials<'a> {
             extent,
             facts,
             timeout,
+            measured_on: _,
         } = setup.clone();
         Launch {
             card,
@@ -187,10 +191,12 @@ impl<'a> Trials<'a> {
             return Ok(None);
         }
         let fits = Exit::of_verdict(tight.code) == Exit::Done;
+        let step_ns = step_time(&verdict);
         let verdict = if fits { tight.verdict } else { verdict };
         Ok(Some(Trial {
             told: Told::Ran(Measured {
                 fits,
+                step_ns,
                 ..self.measured(&verdict, &setup.card)
             }),
             verdict: Some(verdict),
@@ -200,7 +206,7 @@ impl<'a> Trials<'a> {
     /// The run of a plan with ample memory, of this or another card of the architecture. `None` when it was
     /// interrupted.
     fn ample(&self, setup: &Setup) -> Result<Option<Seen>, Failure> {
-        let card = setup.card.ample();
+        let card = setup.measured_on.as_ref().unwrap_or(&setup.card).ample();
         let plan = setup.plan.as_ref().map(AppliedPlan::to_json);
         let key = serde_json::json!([
             card.device_settings().compute_capability,

@@ -284,6 +284,7 @@ impl Fitting<'_> {
     fn run(&self) -> Result<Ended, Failure> {
         let ample = Setup {
             card: self.request.card.ample(),
+            measured_on: None,
             plan: None,
             extent: Extent::Training,
             facts: Gathering::Gathered,
@@ -347,6 +348,7 @@ impl Fitting<'_> {
         for extent in [Extent::Training, Extent::Steady] {
             let setup = Setup {
                 card: self.request.card.clone(),
+                measured_on: None,
                 plan: None,
                 extent,
                 facts: Gathering::Ignored,

@@ -88,6 +88,7 @@ pub(crate) fn fit(args: &FitArgs, request: &Launch, ends: &Ends) -> Result<Exit,
     ));
     let ample = Setup {
         card: request.card.ample(),
+        measured_on: None,
         plan: None,
         extent: Extent::Training,
         facts: Gathering::Gathered,
@@ -103,9 +104,10 @@ pub(crate) fn fit(args: &FitArgs, request: &Launch, ends: &Ends) -> Result<Exit,
     };
     for alike in architectures(request).values() {
         if ends.have_come() {
-            break;
+            fleet.gpus.extend(alike.iter().map(|group| unknown(group)));
+            continue;
         }
-        let largest = &alike[0][0];
+        let largest = alike[0][0];
         // In whole: what fits as it is, is not run again on each card.
         let needed = trials.run(&Setup {
             card: Card::of_gpu(largest).ample(),
@@ -121,9 +123,14 @@ pub(crate) fn fit(args: &FitArgs, request: &Launch, ends: &Ends) -> Result<Exit,
             continue;
         }
         for group in alike {
-            fleet
-                .gpus
-                .push(on_gpu(args, request, &trials, group, &needed, ends)?);
+            fleet.gpus.push(on_gpu(
+                args,
+                request,
+                &trials,
+                (group, largest),
+                &needed,
+                ends,
+            )?);
         }
     }
     fleet
@@ -173,18 +180,10 @@ fn architectures(request: &Launch) -> BTreeMap<(u32, u32), Vec<Vec<&'static Gpu>
     found
 }
 
-/// The cheapest plan for cards that are alike.
-fn on_gpu(
-    args: &FitArgs,
-    request: &Launch,
-    trials: &Trials<'_>,
-    group: &[&'static Gpu],
-    needed: &Ran,
-    ends: &Ends,
-) -> Result<OnGpu, Failure> {
+/// Cards that are alike, of which nothing is known yet.
+fn unknown(group: &[&'static Gpu]) -> OnGpu {
     let gpu = group[0];
-    let card = Card::of_gpu(gpu);
-    let mut line = OnGpu {
+    OnGpu {
         id: gpu.id,
         name: gpu.name.to_owned(),
         also: group[1..].iter().map(|gpu| gpu.id).collect(),
@@ -192,7 +191,21 @@ fn on_gpu(
         answer: Answer::Unknown,
         floor_bytes: None,
         plan: None,
-    };
+    }
+}
+
+/// The cheapest plan for cards that are alike.
+fn on_gpu(
+    args: &FitArgs,
+    request: &Launch,
+    trials: &Trials<'_>,
+    (group, largest): (&[&'static Gpu], &'static Gpu),
+    needed: &Ran,
+    ends: &Ends,
+) -> Result<OnGpu, Failure> {
+    let gpu = group[0];
+    let card = Card::of_gpu(gpu);
+    let mut line = unknown(group);
     let measured = trials.measured(&needed.outcome.verdict, &card);
     if measured.fits {
         line.answer = Answer::FitsAsItIs;
@@ -200,6 +213,7 @@ fn on_gpu(
     }
     let setup = Setup {
         card: card.clone(),
+        measured_on: Some(Card::of_gpu(largest)),
         plan: None,
         extent: Extent::Training,
         facts: Gathering::Ignored,

@@ -29,7 +29,11 @@ class Compared:
 
 def compare(variant: Variant, measured: Measured) -> Compared:
     """Runs both on the CPU and compares."""
-    for each in (plain(variant.workload), variant):
+    answer = dict(variant.answer)
+    if "levers" in answer:
+        # The allocator of the GPU has no part in this.
+        answer["levers"] = [lever for lever in answer["levers"] if lever["name"] != "allocator-settings"]
+    for each in (plain(variant.workload), replace(variant, answer=answer)):
         result = measured.one(replace(each, on_cpu=True, limit_bytes=None))
         if result["ended"] != "ok":
             return Compared(None, f"on the CPU: {result['ended']}")

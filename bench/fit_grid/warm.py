@@ -39,10 +39,6 @@ def run_child(job: dict[str, Any], pipe: int) -> None:
     try:
         import watch as watching
 
-        if job.get("limit_bytes"):
-            torch.cuda.set_per_process_memory_fraction(
-                job["limit_bytes"] / torch.cuda.get_device_properties(0).total_memory
-            )
         if job.get("gradients"):
             # Sums in another order then differ in digits that no comparison looks at, however training amplifies them.
             torch.set_default_dtype(torch.float64)
@@ -50,7 +46,11 @@ def run_child(job: dict[str, Any], pipe: int) -> None:
         paths = {name: Path(job[name]) if job.get(name) else None for name in ("gradients", "compare_with")}
         watch = watching.Watch(rows=job.get("rows", True), **paths)
         import applied
+        from tools.outermost import at_first_forward
 
+        if job.get("limit_bytes"):
+            # Not before: the first call of CUDA ends the time in which a plan may choose how the allocator works.
+            at_first_forward(lambda *_: limit(job["limit_bytes"]))
         sys.argv = ["applied.py", json.dumps(job["answer"]), job["script"], *job["arguments"]]
         applied.main()
     except SystemExit as ended:
@@ -67,6 +67,14 @@ def run_child(job: dict[str, Any], pipe: int) -> None:
     sys.stderr.write(f"\n{MARK}{json.dumps(said)}\n")
     sys.stderr.flush()
     os._exit(0)
+
+
+def limit(reserved_bytes: int) -> None:
+    """What PyTorch's allocator may reserve from here on."""
+    import torch
+
+    total = torch.cuda.get_device_properties(0).total_memory
+    torch.cuda.set_per_process_memory_fraction(reserved_bytes / total)
 
 
 def wait(pid: int, pipe: int, timeout_secs: float) -> tuple[str, bool]:

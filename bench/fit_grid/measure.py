@@ -66,6 +66,7 @@ class Variant:
     arguments: tuple[str, ...] = ()
     limit_bytes: int | None = None
     on_cpu: bool = False
+    in_single: bool = False
     rows: bool = True
     timeout_secs: int = 120
 
@@ -128,6 +129,7 @@ def key(variant: Variant, where: Place) -> str:
         "identity": where.identity,
         "tool": digest([HERE / "tools" / f"{kind}.py"]) if kind not in ("none", "ours") else "",
         "levers": digest(levers.rglob("*.py")) if kind == "ours" else "",
+        **({"in_single": True} if variant.in_single else {}),
     }
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:24]
 
@@ -184,6 +186,7 @@ class Measured:
                 "rows": variant.rows,
                 "gradients": str(self._gradients(variant)) if variant.on_cpu else None,
                 "compare_with": str(self._gradients(replace(variant, answer=PLAIN))) if variant.on_cpu else None,
+                "in_double": variant.on_cpu and not variant.in_single,
                 "timeout_secs": variant.timeout_secs,
             }
             for name, variant in jobs

@@ -2,9 +2,9 @@
 
     oomproof run --full --no-labels --memory 1TiB warm.py FILE
 
-FILE is a JSON list of {name, script, arguments, answer, limit_bytes, rows, gradients, compare_with, timeout_secs}.
-One line of JSON for each goes to standard error behind a mark. `limit_bytes` is what PyTorch's allocator may reserve;
-it behaves at this limit as at the end of the card.
+FILE is a JSON list of {name, script, arguments, answer, limit_bytes, rows, gradients, compare_with, in_double,
+timeout_secs}. One line of JSON for each goes to standard error behind a mark. `limit_bytes` is what PyTorch's allocator
+may reserve; it behaves at this limit as at the end of the card.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def run_child(job: dict[str, Any], pipe: int) -> None:
     try:
         import watch as watching
 
-        if job.get("gradients"):
+        if job.get("in_double"):
             # Sums in another order then differ in digits that no comparison looks at, however training amplifies them.
             torch.set_default_dtype(torch.float64)
             torch.Tensor.float = torch.Tensor.double  # type: ignore[method-assign]

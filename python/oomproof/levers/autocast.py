@@ -65,10 +65,13 @@ def _require_scaler(context: Context, patches: Patches) -> None:
         return scale
 
     def meet(optimizer: Any) -> None:
+        checked = False
+
         def before_step(*_: Any) -> None:
-            handle.remove()
-            if not scaled:
+            nonlocal checked
+            if not (checked or scaled):
                 context.refuse("`float16` needs a `GradScaler`, and the script has none at work", lever=NAME)
+            checked = True
 
         handle = optimizer.register_step_pre_hook(before_step)
         patches.later(handle.remove)

@@ -35,8 +35,14 @@ def apply(context: Context, parameters: Parameters) -> Undo:
     wanted = _wanted(parameters)
 
     def meet(optimizer: Any) -> None:
+        switched = False
+
         def before_step(*_: Any) -> None:
-            handle.remove()
+            # The hook stays: PyTorch walks over the hooks meanwhile, and ends when one of several goes.
+            nonlocal switched
+            if switched:
+                return
+            switched = True
             reason = _lacks(optimizer, wanted)
             if reason is not None:
                 context.refuse(reason, lever=NAME)

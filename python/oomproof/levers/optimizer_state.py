@@ -46,8 +46,13 @@ def apply(context: Context, parameters: Parameters) -> Undo:
         if becoming:
             return
 
+        checked = False
+
         def before_step(*_: Any) -> None:
-            handle.remove()
+            nonlocal checked
+            if checked:
+                return
+            checked = True
             reason = _reason(context, optimizer, kind)
             if reason is not None:
                 context.refuse(reason, lever=NAME)

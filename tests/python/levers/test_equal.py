@@ -121,6 +121,7 @@ CASES: List[Tuple[List[Lever], Program, float]] = [
     ([ALLOCATOR], LM, EXACT),
     ([named("set-to-none")], Program(body=zeroing), EXACT),
     ([named("set-to-none"), MICRO_2], EVERYTHING, ROUNDING),
+    ([FUSED, named("set-to-none")], EVERYTHING, ROUNDING),
     ([named("optimizer-offload")], EVERYTHING, EXACT),
     ([named("optimizer-offload"), MICRO_2], SGD, ROUNDING),
     ([SPLIT], LM, ROUNDING),

@@ -59,10 +59,23 @@ class PlanFacts:
         for owner in (torch.nn.utils, torch.nn.utils.clip_grad):
             for name in ("clip_grad_norm_", "clip_grad_value_"):
                 setattr(owner, name, self._wrap(getattr(owner, name), lambda: self._seen.update(clips=True)))
+        for owner in (torch.optim.Optimizer, torch.nn.Module):
+            owner.zero_grad = self._wrap_clearing(owner.zero_grad)
         scaler = torch.amp.GradScaler
         scaler.unscale_ = self._wrap(scaler.unscale_, lambda: self._seen.update(scaler=True))
         scaler.step = self._wrap(scaler.step, lambda: self._seen.update(scaler=True))
         imports.when_loaded("torch.utils.data.dataloader", self._watch_loaders)
+
+    def _wrap_clearing(self, function: Any) -> Any:
+        """Whether gradients are freed is what was asked for: a loop may clear them only after its next forward."""
+
+        @functools.wraps(function)
+        def zero_grad(owner: Any, *args: Any, **kwargs: Any) -> Any:
+            asked = args[0] if args else kwargs.get("set_to_none", True)
+            self._seen["set_to_none"] = bool(asked)
+            return function(owner, *args, **kwargs)
+
+        return zero_grad
 
     def step_aside(self) -> None:
         """The script compiles: modules can no longer be watched, and what they take is not known."""
@@ -265,7 +278,7 @@ class PlanFacts:
             autocast=self._step.get("autocast"),
             frameworks=self._callers.frameworks,
             packages=scriptfacts.packages(),
-            set_to_none=self._step.get("set_to_none"),
+            set_to_none=self._seen.get("set_to_none", self._step.get("set_to_none")),
             resident_dataset_bytes=loader.get("resident"),
             evaluation=None,
             step_ns=step_ns or None,

@@ -4,7 +4,9 @@
 //! The blocks run one after another, so that what limits a block depends on what the blocks before it keep and on
 //! nothing else. Going from block to block, a partial choice that another beats in all three figures can never become
 //! the better one, and is dropped; what is left at the end is exact. Alike blocks make alike figures, and choices that
-//! differ only by their order merge by themselves.
+//! differ only by their order merge by themselves. It is exact up to some thousands of partial choices at a block.
+
+use std::collections::BTreeMap;
 
 use oomproof_units::{Bytes, Nanos};
 
@@ -70,10 +72,45 @@ pub fn choices_of_chain(stages: &[Vec<Way>]) -> Vec<Choice> {
                 });
             }
         }
-        layers.push(unbeaten(next));
+        layers.push(coarsened(unbeaten(next)));
     }
     let last = layers.last().map_or(0, Vec::len);
     (0..last).map(|at| trace_back(&layers, at)).collect()
+}
+
+/// Where blocks differ without a common measure, nearly every partial choice is another one that none beats. Of more
+/// than so many, one of each cell of a grid is kept, so that a choice may be beaten by a cell's width at each block.
+const MOST_STATES: usize = 4096;
+/// Cells of the grid along time, and along what is kept.
+const CELLS: u64 = 32;
+
+fn coarsened(states: Vec<State>) -> Vec<State> {
+    if states.len() <= MOST_STATES {
+        return states;
+    }
+    let range = |figure: fn(&State) -> u64| {
+        let least = states.iter().map(figure).min().unwrap_or(0);
+        let most = states.iter().map(figure).max().unwrap_or(0);
+        (least, (most - least) / CELLS + 1)
+    };
+    let (ns, kept) = (range(|it| it.ns), range(|it| it.kept));
+    let mut cells: BTreeMap<(u64, u64), State> = BTreeMap::new();
+    // The fastest, the one that keeps least and the smallest stay whatever their cell.
+    let ends = [
+        states.iter().min_by_key(|it| (it.ns, it.peak)),
+        states.iter().min_by_key(|it| (it.kept, it.peak)),
+        states.iter().min_by_key(|it| (it.peak, it.ns)),
+    ];
+    let mut left: Vec<State> = ends.into_iter().flatten().copied().collect();
+    for state in states {
+        let cell = ((state.ns - ns.0) / ns.1, (state.kept - kept.0) / kept.1);
+        let best = cells.entry(cell).or_insert(state);
+        if (state.peak, state.ns) < (best.peak, best.ns) {
+            *best = state;
+        }
+    }
+    left.extend(cells.into_values());
+    unbeaten(left)
 }
 
 /// Drops what another beats in all three figures.
@@ -147,6 +184,42 @@ mod tests {
             time: Nanos::since_start(ns),
         });
         proptest::collection::vec(way, 1..4)
+    }
+
+    /// Blocks of all sizes: with as many partial choices as there are, it would take longer than anybody waits.
+    #[test]
+    fn many_different_blocks_end_with_a_range_of_choices() {
+        let stages: Vec<Vec<Way>> = (0..50_u64)
+            .map(|block| {
+                let size = 1_000_000 + block * 7919 % 1000 * 12_345;
+                let way = |kept: u64, ns: u64| Way {
+                    kept: Bytes::new(kept),
+                    alone: Bytes::new(size * 2 + ns),
+                    time: Nanos::since_start(ns),
+                };
+                vec![
+                    way(size, 0),
+                    way(size / 9, size / 7),
+                    way(size / 50, size / 3),
+                ]
+            })
+            .collect();
+        let found = choices_of_chain(&stages);
+        let least = |index: usize| stages.iter().map(|ways| ways[index].kept).sum::<Bytes>();
+        assert_eq!(found.first().map(|it| it.kept), Some(least(0)));
+        assert!(found.iter().any(|it| it.kept == least(2)));
+        // Half of what is dropped costs a good deal less than half of the price of all of it.
+        let price = found.iter().map(|it| it.time.get()).max().unwrap_or(0);
+        let half = Bytes::new(least(0).get() / 2);
+        let cheap = found
+            .iter()
+            .filter(|it| it.kept <= half)
+            .map(|it| it.time.get())
+            .min();
+        assert!(
+            cheap.is_some_and(|cheap| cheap * 3 < price),
+            "{cheap:?} of {price}"
+        );
     }
 
     proptest! {

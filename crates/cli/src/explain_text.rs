@@ -79,6 +79,15 @@ fn write(out: &mut String, found: &Explanation, glyphs: Glyphs) -> fmt::Result {
             )?;
         }
     }
+    for table in &found.memory_summaries {
+        let device = table
+            .device
+            .map_or_else(String::new, |device| format!(" of GPU {device}"));
+        heading(out, &format!("memory_summary(){device} says"))?;
+        for sentence in table.reading() {
+            wrapped(out, "  ", &sentence)?;
+        }
+    }
     write_causes(out, &found.causes)?;
     if let Some(command) = &found.decide_with {
         heading(out, "what would decide it")?;

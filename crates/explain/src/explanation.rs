@@ -1,5 +1,7 @@
 //! The answer, whose fields are exactly the JSON of `oomproof explain --json` in their order.
 
+use std::borrow::Cow;
+
 use serde::Serialize;
 
 use crate::agreement::Agreement;
@@ -9,6 +11,7 @@ use crate::cause::CauseId;
 use crate::cues::Cues;
 use crate::failure::{Failure, Failures};
 use crate::figures::Figures;
+use crate::format::Backend;
 use crate::held::Held;
 use crate::judge::{self, Candidate};
 use crate::lines;
@@ -19,6 +22,7 @@ use crate::script::{self, Suspect};
 use crate::smi::{self, Smi};
 use crate::squeezed::Squeezed;
 use crate::story;
+use crate::summary::{self, MemorySummary};
 use crate::useless::{self, Useless};
 
 /// Version of the form of [`Explanation`].
@@ -58,6 +62,8 @@ pub struct Explanation {
     pub torch: Option<Releases>,
     /// What `nvidia-smi` showed, when that is in the text.
     pub nvidia_smi: Option<Smi>,
+    /// The tables of `torch.cuda.memory_summary()` in the text.
+    pub memory_summaries: Vec<MemorySummary>,
     /// How the text's figures agree with the snapshot or the profile that came with it.
     pub agreement: Option<Agreement>,
     /// Lines of the script that may hold memory.
@@ -81,13 +87,15 @@ pub fn explain(input: &Input<'_>) -> Explanation {
 impl<'a> Facts<'a> {
     /// What the text and the script say; the arithmetic is left for when all figures are there.
     pub(crate) fn read(input: &Input<'a>) -> Self {
-        let lines = lines::of(input.text);
+        // The table's count of failures reads like one.
+        let told = without_counts(input.text);
+        let lines = lines::of(&told);
         let squeezed = Squeezed::of(lines.iter().map(|line| line.text.as_str()));
         let cues = Cues::of(squeezed.text());
         let Failures {
             mut found,
             explained,
-        } = Failures::in_text(input.text);
+        } = Failures::in_text(&told);
         if let Some(release) = input.torch {
             for failure in &mut found {
                 failure.torch = Releases::exactly(release);
@@ -99,6 +107,7 @@ impl<'a> Facts<'a> {
             balance: None,
             cues,
             nvidia_smi: smi::read(input.text),
+            memory_summaries: summary::read(input.text),
             agreement: None,
             suspects: input.script.map(script::suspects).unwrap_or_default(),
             held: None,
@@ -139,6 +148,7 @@ pub(crate) struct Facts<'a> {
     pub balance: Option<Balance>,
     pub cues: Cues,
     pub nvidia_smi: Option<Smi>,
+    pub memory_summaries: Vec<MemorySummary>,
     pub agreement: Option<Agreement>,
     pub suspects: Vec<Suspect>,
     pub held: Option<&'a Held>,
@@ -157,10 +167,15 @@ impl Explanation {
             phase: None,
             torch: None,
             nvidia_smi: facts.nvidia_smi,
+            memory_summaries: facts.memory_summaries,
             agreement: facts.agreement,
             suspects: facts.suspects,
             causes: Vec::new(),
-            decide_with: None,
+            // What a run would tell a record has told.
+            decide_with: facts
+                .held
+                .is_none()
+                .then(|| "oomproof run --gpu GPU SCRIPT".to_owned()),
             remedies: Vec::new(),
             useless: Vec::new(),
         };
@@ -194,6 +209,7 @@ impl Explanation {
             card: case.balance.clone(),
             suspects: nothing.suspects.clone(),
             nvidia_smi: nothing.nvidia_smi.clone(),
+            memory_summaries: nothing.memory_summaries.clone(),
             agreement: nothing.agreement.clone(),
             schema: SCHEMA,
             causes,
@@ -206,9 +222,48 @@ impl Explanation {
     }
 }
 
+/// The text without the lines of a memory summary that count failures; the numbers of the other lines stay.
+fn without_counts(text: &str) -> Cow<'_, str> {
+    if !text.lines().any(summary::counts_failures) {
+        return Cow::Borrowed(text);
+    }
+    let lines = text.split('\n').map(|line| {
+        if summary::counts_failures(line) {
+            ""
+        } else {
+            line
+        }
+    });
+    Cow::Owned(lines.collect::<Vec<_>>().join("\n"))
+}
+
+/// The command that tells on a device which neither a virtual NVIDIA card nor NVIDIA's programs can stand for.
+fn check_elsewhere(backend: Backend) -> Option<&'static str> {
+    match backend {
+        Backend::Mps => Some(
+            "print(torch.mps.current_allocated_memory(), torch.mps.driver_allocated_memory())  # in each step: does it grow?",
+        ),
+        Backend::Xpu => Some(
+            "print(torch.xpu.memory_allocated(), torch.xpu.memory_reserved())  # in each step: does it grow?",
+        ),
+        Backend::Npu => Some(
+            "print(torch.npu.memory_allocated(), torch.npu.memory_reserved())  # in each step: does it grow?",
+        ),
+        Backend::Cuda | Backend::Hip | Backend::Other | Backend::Host => None,
+    }
+}
+
 /// The command of a cause, with what is known filled in.
 fn check(id: CauseId, case: &Case<'_>) -> String {
-    let mut command = judge::described(id).check.to_owned();
+    let of_cause = judge::described(id).check;
+    if ["oomproof", "nvidia-smi", "torch.cuda"]
+        .iter()
+        .any(|word| of_cause.contains(word))
+        && let Some(elsewhere) = check_elsewhere(case.backend())
+    {
+        return elsewhere.to_owned();
+    }
+    let mut command = of_cause.to_owned();
     if let Some(balance) = &case.balance {
         command = command.replace("MEMORY", &format!("{}MiB", balance.total_bytes.get() >> 20));
     }

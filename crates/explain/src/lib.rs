@@ -35,6 +35,7 @@ mod script;
 mod size;
 mod smi;
 mod squeezed;
+mod summary;
 mod trace;
 
 mod balance;
@@ -67,6 +68,7 @@ pub use release::{Release, Releases};
 pub use remedy::{Cost, Numerics, Remedy, SavesKind};
 pub use script::{Suspect, Suspicion, suspects};
 pub use smi::{Smi, SmiDevice, SmiProcess};
+pub use summary::MemorySummary;
 pub use trace::Frame;
 pub use useless::Useless;
 

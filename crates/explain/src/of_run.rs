@@ -39,6 +39,7 @@ pub fn explain_run(verdict: &Verdict, script: Option<&str>) -> Option<Explanatio
         balance: None,
         cues: Cues::default(),
         nvidia_smi: None,
+        memory_summaries: Vec::new(),
         agreement: None,
         suspects: script.map(script::suspects).unwrap_or_default(),
         held: None,
@@ -56,6 +57,7 @@ pub fn explain_with_run(input: &Input<'_>, verdict: &Verdict) -> Option<Explanat
         let found = explain_run(verdict, input.script)?;
         return Some(Explanation {
             nvidia_smi: facts.nvidia_smi,
+            memory_summaries: facts.memory_summaries,
             ..found
         });
     };

@@ -51,6 +51,7 @@ pub fn explain_snapshot(snapshot: &Snapshot, script: Option<&str>) -> Option<Exp
         balance: Some(balance),
         cues: Cues::of(&settings_of(snapshot)),
         nvidia_smi: None,
+        memory_summaries: Vec::new(),
         agreement: None,
         suspects: script.map(script::suspects).unwrap_or_default(),
         held: Some(&held),
@@ -64,6 +65,7 @@ pub fn explain_with_snapshot(input: &Input<'_>, snapshot: &Snapshot) -> Option<E
         let found = explain_snapshot(snapshot, input.script)?;
         return Some(Explanation {
             nvidia_smi: facts.nvidia_smi,
+            memory_summaries: facts.memory_summaries,
             ..found
         });
     };

@@ -82,12 +82,12 @@ fn long_scripts_are_read_in_time() {
         "(((((((((\n",
     ] {
         let began = Instant::now();
-        suspects(&line.repeat(20_000));
+        suspects(&line.repeat(5_000));
         suspects(&format!(
             "for i in r:\n{}",
-            format!("    {line}").repeat(20_000)
+            format!("    {line}").repeat(5_000)
         ));
-        assert!(began.elapsed() < Duration::from_secs(20), "{line}");
+        assert!(began.elapsed() < Duration::from_secs(5), "{line}");
     }
 }
 

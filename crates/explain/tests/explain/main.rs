@@ -10,6 +10,8 @@ mod hostile;
 mod remedies;
 /// Snapshots of our own making.
 mod snapshots;
+/// Tables of `torch.cuda.memory_summary()`.
+mod summaries;
 /// Texts of every generation, written as PyTorch writes them.
 mod texts;
 mod together;

@@ -21,6 +21,8 @@ use crate::workload::{Mode, Workload};
 
 /// So many choices of blocks are kept for one combination of the other levers and one set of modes.
 const MOST_CHOICES: usize = 48;
+/// A program with more variables takes seconds; then the choices are those of a chain, judged in any order.
+const MOST_VARIABLES: usize = 24;
 /// So many combinations of levers without those of blocks are looked at.
 const MOST_COMBINATIONS: usize = 6000;
 
@@ -281,7 +283,12 @@ impl Unordered {
         );
         let at = self.solved.iter().position(|(of, _)| *of == key);
         let at = at.unwrap_or_else(|| {
-            let found = choices_in_any_order(stages);
+            let n_variables: usize = stages.iter().map(Vec::len).sum();
+            let found = if n_variables <= MOST_VARIABLES {
+                choices_in_any_order(stages)
+            } else {
+                choices_of_chain(stages)
+            };
             let ways = found.into_iter().map(|choice| choice.ways).collect();
             self.solved.push((key, ways));
             self.solved.len() - 1

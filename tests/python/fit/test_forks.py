@@ -89,6 +89,9 @@ def _plain(kind: int, payload: bytes, start: int) -> bytes:
         note = json.loads(payload)
         if note["kind"] == "settings":
             note["settings"] = {key: each for key, each in note["settings"].items() if key not in OF_ONE_RUN}
+        if note["kind"] == "process":
+            assert note["parent"] > 0 and abs(note["started_unix_nanos"] - time.time_ns()) < 600 * 10**9
+            note = {"kind": "process"}
         payload = json.dumps(note, sort_keys=True).encode()
     return payload
 
@@ -196,7 +199,8 @@ def test_forked_runs_are_runs_of_their_own(anew: Path, waiting: Waiting) -> None
         return kept, len(every) - len(kept)
 
     alone, forked = without_place(records(anew)), without_place(records(waiting.profile(1)))
-    assert alone == forked
+    differ = [pair for pair in zip(alone[0], forked[0]) if pair[0] != pair[1]]
+    assert differ == [] and alone == forked
     assert alone[1] == 1
     # The other one has no plan, and a card on which the context leaves too little.
     assert ended[2]["exit_code"] == 1

@@ -7,7 +7,7 @@
 use std::path::Path;
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use oomproof_profile::{Profile, Record};
 
@@ -65,9 +65,14 @@ pub(crate) fn restart(path: &Path) -> Result<(), String> {
     if let Some(visible) = parent.visible.get() {
         let _ = child.visible.set(visible.clone());
     }
+    let began = SystemTime::now()
+        .checked_sub(Duration::from_nanos(stopped_at))
+        .and_then(|began| began.duration_since(UNIX_EPOCH).ok())
+        .map_or(0, |since| since.as_nanos() as u64);
     repeat(
         &records,
         &text,
+        began,
         &mut child
             .recorder
             .lock()
@@ -78,21 +83,35 @@ pub(crate) fn restart(path: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// Records what the parent recorded, with other settings.
-fn repeat(records: &[Record], settings: &str, recorder: &mut Recorder) {
+/// Records what the parent recorded, with other settings, as of a process that began at `began`.
+fn repeat(records: &[Record], settings: &str, began: u64, recorder: &mut Recorder) {
     let mut is_settings = true;
     for record in records {
-        match record {
-            Record::Note { nanos, .. } if is_settings => {
-                is_settings = false;
-                recorder.append(&Record::Note {
-                    nanos: *nanos,
-                    json: settings_note(settings),
-                });
-            }
-            other => recorder.append(other),
-        }
+        let Record::Note { nanos, json } = record else {
+            recorder.append(record);
+            continue;
+        };
+        let json = if std::mem::take(&mut is_settings) {
+            settings_note(settings)
+        } else {
+            own_process(json, began).unwrap_or_else(|| json.clone())
+        };
+        recorder.append(&Record::Note {
+            nanos: *nanos,
+            json,
+        });
     }
+}
+
+/// The note on whose child a process is and when it began, for this process.
+fn own_process(json: &str, began: u64) -> Option<String> {
+    let mut note: serde_json::Value = serde_json::from_str(json).ok()?;
+    if note["kind"] != "process" {
+        return None;
+    }
+    note["parent"] = std::os::unix::process::parent_id().into();
+    note["started_unix_nanos"] = began.into();
+    Some(note.to_string())
 }
 
 /// When a record was made; no session knows of what comes later than it in a child that has not used the device.

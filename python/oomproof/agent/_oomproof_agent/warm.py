@@ -129,6 +129,8 @@ class _Server:
                     if collects:
                         gc.enable()
                     return
+                # Both sides make the group, so that it is there for whichever needs it first.
+                _lead_group(child)
                 self._children[child] = request["id"]
                 _say(self._connection, id=request["id"], started=child)
             self._reap()
@@ -196,6 +198,13 @@ def _say(connection: socket.socket, **fields: Any) -> None:
         connection.sendall(json.dumps(fields).encode() + b"\n")
     except OSError:
         # Nobody listens any more; that is noticed where requests are read.
+        return
+
+
+def _lead_group(child: int) -> None:
+    try:
+        os.setpgid(child, child)
+    except (ProcessLookupError, PermissionError):
         return
 
 

@@ -171,8 +171,13 @@ fn brief(lever: &LeverUse) -> String {
         .parameters
         .iter()
         .map(|(name, value)| match value {
+            serde_json::Value::Array(items) if items.len() == 1 => {
+                format!("1 {}", name.trim_end_matches('s'))
+            }
             serde_json::Value::Array(items) => format!("{} {name}", items.len()),
             serde_json::Value::String(text) => text.clone(),
+            // Numbers of pieces, such as `4 chunks`, are named like those of modules.
+            serde_json::Value::Number(number) if name.ends_with('s') => format!("{number} {name}"),
             other => format!("{name} {other}"),
         })
         .collect();

@@ -151,7 +151,7 @@ class Measured:
     def of(self, variants: list[Variant]) -> list[dict[str, Any]]:
         """The results of all variants, in their order; what is not known is run."""
         named = {key(variant, self.where): variant for variant in variants}
-        due = [(name, variant) for name, variant in named.items() if name not in self._known]
+        due = [(name, variant) for name, variant in named.items() if self._is_due(name, variant)]
         for on_cpu in (False, True):
             these = [pair for pair in due if pair[1].on_cpu == on_cpu]
             for start in range(0, len(these), BATCH_OF_JOBS):
@@ -164,6 +164,14 @@ class Measured:
                         file.flush()
         missing = {"ended": "no answer"}
         return [self._known.get(key(variant, self.where), missing) for variant in variants]
+
+    def _is_due(self, name: str, variant: Variant) -> bool:
+        known = self._known.get(name)
+        if known is None:
+            return True
+        # Gradients are compared with a file, which may be gone.
+        lacks_file = variant.answer == PLAIN and not self._gradients(variant).exists()
+        return variant.on_cpu and known["ended"] == "ok" and (lacks_file or known.get("compared") is None)
 
     def one(self, variant: Variant) -> dict[str, Any]:
         return self.of([variant])[0]
@@ -200,7 +208,8 @@ class Measured:
                 [
                     *[where.oomproof, "run", "--json", "--full", "--no-labels", "--gpu", where.gpu],
                     *["--memory", "1TiB", "--python", where.python, "--timeout", f"{limit}s"],
-                    *[*(["--real-init"] if jobs[0][1].on_cpu else []), str(HERE / "warm.py"), str(file)],
+                    *(["--real-init", "--allow-writes"] if jobs[0][1].on_cpu else []),
+                    *[str(HERE / "warm.py"), str(file)],
                 ],
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.PIPE,

@@ -111,7 +111,9 @@ def _walk(node: Any, leaves: List[_Leaf], *, denominator: Any) -> None:
     elif _LINEAR.match(name) and len(inputs) == 1:
         if name.startswith("DivBackward"):
             divisor = getattr(node, "_saved_other", None)
-            denominator = divisor if divisor is not None and divisor.dim() == 0 else denominator
+            # A number of the library's own, as for classes with probabilities, is kept as that.
+            is_one = isinstance(divisor, (int, float)) or (divisor is not None and divisor.dim() == 0)
+            denominator = divisor if is_one else denominator
         _walk(inputs[0], leaves, denominator=denominator)
     else:
         raise PlanRefused(f"the loss is no mean over samples: `{name}` does not add up over parts of a batch")
@@ -157,5 +159,7 @@ def _count_of_sum(node: Any, denominator: Any, *, samples: int) -> Optional[Coun
 
 
 def _is_number(divisor: Any) -> bool:
+    if isinstance(divisor, (int, float)):
+        return True
     # A Python number is kept as a tensor on the host, of the widest type of its kind.
     return divisor.device.type == "cpu" and str(divisor.dtype) in ("torch.float64", "torch.int64")

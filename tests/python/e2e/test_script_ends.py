@@ -79,7 +79,7 @@ PROGRAMS: Dict[str, Program] = {
     "program term": Program(WAIT, T4, when_ready=end_program),
     "endless": Program(STEPS + "torch.ones(5).cuda()\nwhile True:\n    time.sleep(0.01)\n", [*T4, "--timeout", "12s"]),
     "endless training": Program(
-        STEPS + "train(1)\nwhile True:\n    time.sleep(0.01)\n", [*T4, "--timeout", "12s", "--full"]
+        STEPS + "train(1)\nwhile True:\n    time.sleep(0.01)\n", [*T4, "--timeout", "20s", "--full"]
     ),
     "no steps": Program(STEPS + "x = torch.ones(1000, device='cuda')\n", T4),
     "no device": Program("import torch\nprint(torch.ones(3).sum())\n", T4),

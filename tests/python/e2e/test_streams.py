@@ -53,6 +53,7 @@ TYPES = {
     "phases": dict,
     "not_reached": list,
     "steps_measured": int,
+    "step_device_ns": dict,
     "growth_bytes_per_step": int,
     "assumptions": list,
     "unsupported": list,
@@ -113,7 +114,8 @@ def test_the_json_has_the_documented_fields() -> None:
         "allocated_bytes", "reserved_bytes", "process_bytes", "headroom_bytes", "phase", "step", "roles", "modules",
         "sites",
     }  # fmt: skip
-    assert set(verdict["peak"]["process_bytes"]) == {"low", "likely", "high"}
+    for estimate in (verdict["peak"]["process_bytes"], verdict["step_device_ns"]):
+        assert set(estimate) == {"low", "likely", "high"}
 
 
 def test_the_text_is_for_people() -> None:

@@ -80,7 +80,7 @@ def test_times() -> None:
     found, verdict = run("times.py")
     check(found, {
         "larger_work_takes_longer": [True, True],
-        "times_are_those_of_the_card": 0.6,
+        "times_are_those_of_the_card": 0.9,
         "times_repeat_and_are_never_none": [1, True, True],
         "streams_go_on_beside_each_other": [True, True],
         "memory_of_other_streams": True,

@@ -27,7 +27,7 @@ def larger_work_takes_longer():
 
 @case
 def times_are_those_of_the_card():
-    # A GiB is read and written: on an H100 some 0.64 ms.
+    # A GiB is read and written: 0.64 ms at the rate of an H100, and 0.92 at the 70 % of it that work is taken to reach.
     tensor = torch.zeros(1 << 28, device="cuda")
     return round(elapsed(lambda: tensor.add_(1)), 1)
 

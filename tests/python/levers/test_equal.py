@@ -146,6 +146,9 @@ LOSSES = [
         logits.flatten(0, 1), labels.flatten(), weight=torch.arange(11.0)
     ),
     lambda logits, labels: 0.5 * torch.nn.functional.cross_entropy(logits.flatten(0, 1), labels.flatten()) / 4,
+    lambda logits, labels: torch.nn.functional.cross_entropy(
+        logits.flatten(0, 1), torch.nn.functional.one_hot(labels.flatten(), logits.shape[-1]).float()
+    ),
     lambda logits, labels: masked(logits, labels),
     lambda logits, labels: by_hand(logits, labels),
     lambda logits, labels: torch.nn.functional.mse_loss(logits, labels.unsqueeze(-1).float().expand_as(logits)),

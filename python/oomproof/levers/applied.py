@@ -48,7 +48,8 @@ class Applied:
     def waits_for_model(self) -> bool:
         expects = self._context.expects
         named = bool(expects.get("modules")) or expects.get("parameters") is not None
-        return named or any(lever.MOMENT is Moment.MODEL for lever, _ in self._chosen)
+        wanted = (lever.MOMENT is Moment.MODEL or getattr(lever, "LOOKS_AT_MODEL", False) for lever, _ in self._chosen)
+        return named or any(wanted)
 
     def later(self, undo: Undo) -> None:
         self._undo.append(undo)

@@ -173,7 +173,7 @@ class Effects:
 
     def _weight(self, loss: Any) -> Any:
         size, total = self._sizes[self._part], sum(self._sizes)
-        reduction = loss_reduction.of(loss, samples=size, may_read=self._may_read)
+        reduction = loss_reduction.of(loss, samples=size, may_read=self._may_read, model=self._context.model)
         if reduction.count is None:
             if self._counted is not None:
                 raise PlanRefused("the losses of one batch are means over different numbers of labels")

@@ -47,19 +47,22 @@ class _Leaf:
     denominator: Any
 
 
-def of(loss: Any, *, samples: int, may_read: bool) -> Reduction:
+def of(loss: Any, *, samples: int, may_read: bool, model: Any = None) -> Reduction:
     """How `loss`, computed from so many samples, is reduced.
 
     Args:
         loss: A tensor with one element and a graph.
         samples: Rows of the batch that it was computed from.
         may_read: Whether counts may be compared, which waits for the device.
+        model: What made the scores, if it is known: classes that nothing in it has are the other samples.
 
     Raises:
-        PlanRefused: It is no mean.
+        PlanRefused: It is no mean, or samples are compared with each other.
     """
     found: List[_Leaf] = []
     _walk(loss.grad_fn, found, denominator=None)
+    for leaf in found:
+        _refuse_comparison(leaf.node, samples=samples, model=model)
     leaves = [_count(leaf, samples=samples) for leaf in found]
     counts = [leaf for leaf in leaves if leaf is not None]
     if not counts:
@@ -82,6 +85,14 @@ def is_divided_sum(loss: Any) -> bool:
     found: List[_Leaf] = []
     _walk(loss.grad_fn, found, denominator=None)
     return all(not leaf.is_mean and leaf.denominator is not None for leaf in found)
+
+
+def _refuse_comparison(node: Any, *, samples: int, model: Any) -> None:
+    scores = getattr(node, "_saved_self", None) if node.name().startswith("NllLoss") else None
+    if model is None or scores is None or samples < 2 or tuple(scores.shape) != (samples, samples):
+        return
+    if not any(samples in parameter.shape for parameter in model.parameters()):
+        raise PlanRefused("the loss compares the samples of a batch with each other, and a part of it has fewer")
 
 
 def _count(leaf: _Leaf, *, samples: int) -> Optional[Count]:

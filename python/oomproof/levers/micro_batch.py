@@ -21,6 +21,8 @@ from .trainer_batches import TrainerBatches
 
 NAME = "micro-batch"
 MOMENT = Moment.START
+# Loops are taken apart before the model is called, and what it is made of may stand in the way.
+LOOKS_AT_MODEL = True
 
 _ACCELERATE = "accelerate.data_loader"
 

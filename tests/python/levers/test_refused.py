@@ -144,6 +144,11 @@ def loss(make: Callable[[Any, Any], Any]) -> Body:
     return body
 
 
+def contrastive(logits: Any, labels: Any) -> Any:
+    samples = logits.mean(1)
+    return F.cross_entropy(samples @ samples.t(), torch.arange(len(samples)))
+
+
 CHUNKED = {"name": "chunked-loss", "chunks": 4}
 
 SCORES: List[Tuple[Callable[[Any, Any], Any], str]] = [
@@ -173,6 +178,7 @@ BODIES: List[Tuple[Body, str]] = [
     (loss(lambda logits, labels: logits.square().mean().sqrt()), "`SqrtBackward0` does not add up"),
     (loss(lambda logits, labels: logits.mean() * logits.square().mean()), "`MulBackward0` does not add up"),
     (loss(lambda logits, labels: logits.max()), "does not add up"),
+    (loss(contrastive), "compares the samples of a batch with each other"),
     (loss(lambda logits, labels: logits.logsumexp((0, 1, 2))), "does not add up"),
 ]
 

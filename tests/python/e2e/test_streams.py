@@ -53,14 +53,15 @@ TYPES = {
     "phases": dict,
     "not_reached": list,
     "steps_measured": int,
-    "step_device_ns": dict,
     "growth_bytes_per_step": int,
+    "beside_bytes": dict,
+    "other_processes": list,
     "assumptions": list,
     "unsupported": list,
     "script": dict,
     "profile": str,
 }
-NULLABLE = {"conf", "oom", "rank", "ranks"}
+NULLABLE = {"conf", "oom", "rank", "ranks", "step_device_ns"}
 
 
 @pytest.mark.parametrize(
@@ -114,7 +115,7 @@ def test_the_json_has_the_documented_fields() -> None:
         "allocated_bytes", "reserved_bytes", "process_bytes", "headroom_bytes", "phase", "step", "roles", "modules",
         "sites",
     }  # fmt: skip
-    for estimate in (verdict["peak"]["process_bytes"], verdict["step_device_ns"]):
+    for estimate in (verdict["peak"]["process_bytes"], verdict["beside_bytes"]):
         assert set(estimate) == {"low", "likely", "high"}
 
 

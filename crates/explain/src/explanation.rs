@@ -11,6 +11,7 @@ use crate::cause::CauseId;
 use crate::cues::Cues;
 use crate::failure::{Failure, Failures};
 use crate::figures::Figures;
+use crate::filled::Known;
 use crate::format::Backend;
 use crate::held::Held;
 use crate::judge::{self, Candidate};
@@ -35,6 +36,8 @@ pub struct Input<'a> {
     pub text: &'a str,
     /// The user's script.
     pub script: Option<&'a str>,
+    /// Where that script lies, for commands that run it.
+    pub script_path: Option<&'a str>,
     /// The release of PyTorch, when the user says it.
     pub torch: Option<Release>,
     /// Whose the live bytes were, from a recorded run or a snapshot.
@@ -110,6 +113,7 @@ impl<'a> Facts<'a> {
             memory_summaries: summary::read(input.text),
             agreement: None,
             suspects: input.script.map(script::suspects).unwrap_or_default(),
+            script_path: input.script_path.map(str::to_owned),
             held: None,
         };
         match input.held {
@@ -151,12 +155,20 @@ pub(crate) struct Facts<'a> {
     pub memory_summaries: Vec<MemorySummary>,
     pub agreement: Option<Agreement>,
     pub suspects: Vec<Suspect>,
+    /// Where the script lies.
+    pub script_path: Option<String>,
     pub held: Option<&'a Held>,
 }
 
 impl Explanation {
     /// Concludes.
     pub(crate) fn of(facts: Facts<'_>) -> Self {
+        let known = Known::of(
+            facts.script_path.as_deref(),
+            facts.failures.get(facts.explained),
+            facts.nvidia_smi.as_ref(),
+            facts.balance.as_ref().map(|balance| balance.total_bytes),
+        );
         let nothing = Self {
             schema: SCHEMA,
             story: story::without_failure(facts.nvidia_smi.as_ref()),
@@ -175,7 +187,7 @@ impl Explanation {
             decide_with: facts
                 .held
                 .is_none()
-                .then(|| "oomproof run --gpu GPU SCRIPT".to_owned()),
+                .then(|| known.fill("oomproof run --gpu GPU SCRIPT")),
             remedies: Vec::new(),
             useless: Vec::new(),
         };
@@ -193,6 +205,10 @@ impl Explanation {
             held: facts.held,
         };
         let causes = judge::causes(&case);
+        let mut remedies = remedy::remedies(&case, &causes);
+        for remedy in &mut remedies {
+            remedy.code = known.fill(&remedy.code);
+        }
         let undecided = causes.first().filter(|first| !first.sure);
         let concluded = Self {
             story: story::story(&case, &causes),
@@ -201,11 +217,11 @@ impl Explanation {
             phase: failure.phase,
             torch: Some(failure.torch),
             decide_with: undecided
-                .map(|first| check(first.id, &case))
+                .map(|first| known.fill(check(first.id, case.backend())))
                 // What a run would tell a recorded one has told.
                 .filter(|command| case.held.is_none() || !command.starts_with("oomproof run")),
-            remedies: remedy::remedies(&case, &causes),
-            useless: useless::useless(&case, causes.first()),
+            useless: useless::useless(&case, causes.first(), &remedies),
+            remedies,
             card: case.balance.clone(),
             suspects: nothing.suspects.clone(),
             nvidia_smi: nothing.nvidia_smi.clone(),
@@ -253,27 +269,13 @@ fn check_elsewhere(backend: Backend) -> Option<&'static str> {
     }
 }
 
-/// The command of a cause, with what is known filled in.
-fn check(id: CauseId, case: &Case<'_>) -> String {
+/// The command of a cause, for this device.
+fn check(id: CauseId, backend: Backend) -> &'static str {
     let of_cause = judge::described(id).check;
-    if ["oomproof", "nvidia-smi", "torch.cuda"]
+    let of_nvidia = ["oomproof", "nvidia-smi", "torch.cuda"]
         .iter()
-        .any(|word| of_cause.contains(word))
-        && let Some(elsewhere) = check_elsewhere(case.backend())
-    {
-        return elsewhere.to_owned();
-    }
-    let mut command = of_cause.to_owned();
-    if let Some(balance) = &case.balance {
-        command = command.replace("MEMORY", &format!("{}MiB", balance.total_bytes.get() >> 20));
-    }
-    let script = case
-        .failure
-        .frames
-        .iter()
-        .find(|frame| !frame.is_of_library() && frame.file.ends_with("py"));
-    match script {
-        Some(frame) => command.replace("SCRIPT", &frame.file),
-        None => command,
-    }
+        .any(|word| of_cause.contains(word));
+    check_elsewhere(backend)
+        .filter(|_| of_nvidia)
+        .unwrap_or(of_cause)
 }

@@ -27,6 +27,7 @@ mod anchor_table;
 mod failure;
 mod fields;
 mod figures;
+mod filled;
 mod format;
 mod lines;
 mod moment;

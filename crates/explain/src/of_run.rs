@@ -28,6 +28,7 @@ pub fn explain_run(verdict: &Verdict, script: Option<&str>) -> Option<Explanatio
         Facts::read(&Input {
             text,
             script,
+            script_path: None,
             torch: release::parse(&verdict.torch),
             held: None,
         })
@@ -42,6 +43,7 @@ pub fn explain_run(verdict: &Verdict, script: Option<&str>) -> Option<Explanatio
         memory_summaries: Vec::new(),
         agreement: None,
         suspects: script.map(script::suspects).unwrap_or_default(),
+        script_path: None,
         held: None,
     });
     if let Some(failure) = facts.failures.get_mut(facts.explained) {

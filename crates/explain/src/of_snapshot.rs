@@ -54,6 +54,7 @@ pub fn explain_snapshot(snapshot: &Snapshot, script: Option<&str>) -> Option<Exp
         memory_summaries: Vec::new(),
         agreement: None,
         suspects: script.map(script::suspects).unwrap_or_default(),
+        script_path: None,
         held: Some(&held),
     }))
 }

@@ -9,6 +9,7 @@ use crate::cause::CauseId;
 use crate::format::{Backend, Format};
 use crate::judge::Candidate;
 use crate::moment::Moment;
+use crate::remedy::Remedy;
 
 /// A remedy that cannot help here.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -56,13 +57,18 @@ const POPULAR: &[(&str, &str, Why)] = &[
     ),
 ];
 
-/// What cannot help; `first` is the likeliest cause.
-pub(crate) fn useless(case: &Case<'_>, first: Option<&Candidate>) -> Vec<Useless> {
+/// What cannot help; `first` is the likeliest cause. What is offered against another one may help after all.
+pub(crate) fn useless(
+    case: &Case<'_>,
+    first: Option<&Candidate>,
+    offered: &[Remedy],
+) -> Vec<Useless> {
     let Some(first) = first else {
         return Vec::new();
     };
     POPULAR
         .iter()
+        .filter(|(id, ..)| offered.iter().all(|remedy| remedy.id != *id))
         .filter_map(|(id, title, why)| {
             Some(Useless {
                 id,

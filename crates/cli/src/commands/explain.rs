@@ -87,6 +87,7 @@ pub(crate) fn explain(args: &ExplainArgs) -> Result<Exit, Failure> {
     let given = Given::read(args)?;
     let found = given.explained(&Asked {
         script: script.as_deref(),
+        script_path: args.script.as_deref().and_then(Path::to_str),
         torch: args.torch,
     })?;
     if args.json {
@@ -190,6 +191,7 @@ enum Record {
 /// What the user said beside the files.
 struct Asked<'a> {
     script: Option<&'a str>,
+    script_path: Option<&'a str>,
     torch: Option<Release>,
 }
 
@@ -240,6 +242,7 @@ impl Given {
         let input = Input {
             text: &self.text,
             script: asked.script,
+            script_path: asked.script_path,
             torch: asked.torch,
             held: None,
         };

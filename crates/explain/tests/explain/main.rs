@@ -12,6 +12,8 @@ mod remedies;
 mod snapshots;
 /// Tables of `torch.cuda.memory_summary()`.
 mod summaries;
+/// What holds of every answer.
+mod taught;
 /// Texts of every generation, written as PyTorch writes them.
 mod texts;
 mod together;

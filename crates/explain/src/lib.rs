@@ -44,6 +44,7 @@ mod case;
 mod cause;
 mod causes;
 mod cues;
+mod dialect;
 mod judge;
 
 mod held;

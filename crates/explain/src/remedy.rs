@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use crate::case::Case;
 use crate::cause::CauseId;
+use crate::dialect;
 use crate::judge::Candidate;
 use crate::remedies::REMEDIES;
 
@@ -139,6 +140,8 @@ pub(crate) fn remedies(case: &Case<'_>, causes: &[Candidate]) -> Vec<Remedy> {
                 .iter()
                 .position(|cause| kind.serves.contains(cause))?;
             let advice = (kind.write)(case)?;
+            let code = dialect::translated(&advice.code, case.backend())?;
+            let advice = Advice { code, ..advice };
             Some((rank, offered(kind, against, advice)))
         })
         .collect();

@@ -94,9 +94,29 @@ fn delete(case: &Case<'_>) -> Option<Advice> {
         Some(lines) => format!("by source line, {lines}"),
         None => "the output and the loss of one step live until the names are bound again in the next: the peak has both".to_owned(),
     };
+    let code = "loss.backward()\ndel output, loss  # before the next forward pass\noptimizer.step()\noptimizer.zero_grad(set_to_none=True)";
+    let keeps = [
+        Suspicion::KeepsGraph,
+        Suspicion::CollectsOutputs,
+        Suspicion::WholeDataOnDevice,
+    ];
+    let (text, code) = match script::edits(case.suspects, &keeps) {
+        Some((suspect, edits)) => (
+            format!(
+                "line {}, `{}`, holds what it names for as long as the name lives; {text}",
+                suspect.line, suspect.code
+            ),
+            if edits.is_empty() {
+                code.to_owned()
+            } else {
+                edits
+            },
+        ),
+        None => (text, code.to_owned()),
+    };
     Some(Advice {
         saves: Saves::Unknown,
         text,
-        code: "loss.backward()\ndel output, loss  # before the next forward pass\noptimizer.step()\noptimizer.zero_grad(set_to_none=True)".into(),
+        code,
     })
 }

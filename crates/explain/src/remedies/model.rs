@@ -2,6 +2,7 @@
 
 use crate::case::Case;
 use crate::cause::CauseId;
+use crate::format::Backend;
 use crate::held::Held;
 use crate::moment::Moment;
 use crate::remedy::{Advice, Cost, Kind, Numerics, Saves};
@@ -23,6 +24,8 @@ fn smaller(case: &Case<'_>) -> Option<Advice> {
     if case.phase() == Some(Moment::Save) {
         return None;
     }
+    // No virtual GPU stands for these.
+    let elsewhere = matches!(case.backend(), Backend::Mps | Backend::Xpu | Backend::Npu);
     let costly = case.held.and_then(|held| Held::largest(&held.modules));
     Some(Advice {
         saves: case
@@ -32,8 +35,14 @@ fn smaller(case: &Case<'_>) -> Option<Advice> {
             .map_or(Saves::Unknown, Saves::Needed),
         text: match costly {
             Some(costly) => format!("the modules that cost most: {costly}"),
+            None if elsewhere => "which modules have most parameters the model tells".into(),
             None => "which modules cost most a run on a virtual GPU shows".into(),
         },
-        code: "oomproof run --gpu NAME SCRIPT  # the list under \"modules\"".into(),
+        code: if elsewhere {
+            "for name, module in model.named_modules():\n    print(sum(each.numel() for each in module.parameters()), name)"
+        } else {
+            "oomproof run --gpu NAME SCRIPT  # the list under \"modules\""
+        }
+        .into(),
     })
 }

@@ -1,6 +1,6 @@
 //! What holds of every answer: nothing is offered and ruled out at once, and commands are those of the user.
 
-use oomproof_explain::{Explanation, Input, explain};
+use oomproof_explain::{Backend, Explanation, Input, explain};
 
 use crate::texts::{Card, FULL, raised};
 
@@ -121,4 +121,58 @@ fn a_text_without_a_failure_is_answered_with_the_script_that_was_named() {
         found.decide_with.as_deref(),
         Some("oomproof run --gpu GPU leak.py")
     );
+}
+
+/// Words that mean nothing on a device.
+fn foreign(backend: Backend) -> &'static [&'static str] {
+    const OTHERS: &[&str] = &[
+        "\"cuda\"",
+        "torch.cuda",
+        "CUDA_",
+        "nvidia-smi",
+        "bitsandbytes",
+        "BitsAndBytes",
+        "oomproof run",
+        "Ampere",
+        "NCCL_",
+    ];
+    match backend {
+        Backend::Hip => &["nvidia-smi", "CUDA_", "Ampere", "compute-sanitizer"],
+        Backend::Mps | Backend::Xpu | Backend::Npu => OTHERS,
+        Backend::Cuda | Backend::Other | Backend::Host => &[],
+    }
+}
+
+#[test]
+fn remedies_are_in_the_words_of_the_device() {
+    let mut seen = Vec::new();
+    each(|text, found| {
+        let backend = found.failures[0].backend;
+        for remedy in &found.remedies {
+            for word in foreign(backend) {
+                assert!(
+                    !remedy.code.contains(word),
+                    "{} says {word} of {text}: {}",
+                    remedy.id,
+                    remedy.code
+                );
+            }
+        }
+        let own = match backend {
+            Backend::Mps => "torch.autocast(\"mps\"",
+            Backend::Xpu => "torch.autocast(\"xpu\"",
+            Backend::Npu => "torch.autocast(\"npu\"",
+            _ => return,
+        };
+        if found
+            .remedies
+            .iter()
+            .any(|remedy| remedy.code.contains(own))
+        {
+            seen.push(own);
+        }
+    });
+    seen.sort_unstable();
+    seen.dedup();
+    assert_eq!(seen.len(), 3, "{seen:?}");
 }

@@ -106,11 +106,7 @@ fn delete(case: &Case<'_>) -> Option<Advice> {
                 "line {}, `{}`, holds what it names for as long as the name lives; {text}",
                 suspect.line, suspect.code
             ),
-            if edits.is_empty() {
-                code.to_owned()
-            } else {
-                edits
-            },
+            format!("{edits}\n{code}").trim_start().to_owned(),
         ),
         None => (text, code.to_owned()),
     };

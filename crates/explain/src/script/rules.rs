@@ -35,6 +35,17 @@ const STEP_HOOKS: &[&str] = &[
     "predict_step",
 ];
 
+/// The statements that move a value to a device, and the name before the call.
+fn moves<'a>(program: &Program<'a>) -> Vec<(usize, Token<'a>)> {
+    (0..program.statements.len())
+        .filter_map(|at| {
+            let tokens = program.tokens(at);
+            let call = moving(tokens)?;
+            Some((at, tokens[call - 2]))
+        })
+        .collect()
+}
+
 /// The suspects of a script, in its order.
 pub(super) fn suspects(source: &str) -> Vec<Suspect> {
     let program = Program::of(source);
@@ -49,6 +60,7 @@ pub(super) fn suspects(source: &str) -> Vec<Suspect> {
             .statements
             .iter()
             .any(|statement| switches_off(&statement.line.tokens)),
+        moves: moves(&program),
         program: &program,
         values,
         found: Vec::new(),
@@ -70,6 +82,8 @@ struct Rules<'p, 'a> {
     found: Vec<Suspect>,
     /// Gradients are cleared somewhere.
     clears: bool,
+    /// Statements that move a named value to a device, with the name; a script may make an optimizer in every line.
+    moves: Vec<(usize, Token<'a>)>,
     /// Graphs are switched off somewhere.
     evaluates_safely: bool,
 }
@@ -428,10 +442,10 @@ impl Rules<'_, '_> {
         let Some(owner) = owner.filter(|_| of_optimizer && assignment(tokens).is_some()) else {
             return;
         };
-        let moved = (at + 1..self.program.statements.len()).any(|later| {
-            let tokens = self.program.tokens(later);
-            self.program.function(later) == self.program.function(at)
-                && moving(tokens).is_some_and(|call| call >= 2 && tokens[call - 2].is_word(owner))
+        let moved = self.moves.iter().any(|(later, name)| {
+            *later > at
+                && name.is_word(owner)
+                && self.program.function(*later) == self.program.function(at)
         });
         if moved {
             self.add(at, Suspicion::OptimizerBeforeMove, None);
@@ -556,7 +570,12 @@ fn moving(tokens: &[Token<'_>]) -> Option<usize> {
         }
         let to_device = arguments(tokens, call).first().is_some_and(|first| {
             let text = first[first.len() - 1].text.to_lowercase();
-            text.contains("cuda") || text.contains("device") || text == "gpu"
+            let quoted = text.trim_matches(['"', '\'']);
+            let kind = quoted.split(':').next().unwrap_or_default();
+            text.contains("cuda")
+                || text.contains("device")
+                || text == "gpu"
+                || ["mps", "xpu", "npu"].contains(&kind)
         });
         tokens[call].is_word("cuda") || (tokens[call].is_word("to") && to_device)
     })

@@ -1,6 +1,8 @@
-//! What holds of every answer: nothing is offered and ruled out at once, and commands are those of the user.
+//! What holds of every answer: nothing is offered and ruled out at once, and commands are those of the user and of
+//! the device. And what each strategy that people are taught tells of the case at hand.
 
-use oomproof_explain::{Backend, Explanation, Input, explain};
+use oomproof_explain::{Backend, Explanation, Held, HeldBy, Input, Moment, explain};
+use oomproof_units::Bytes;
 
 use crate::texts::{Card, FULL, raised};
 
@@ -175,4 +177,224 @@ fn remedies_are_in_the_words_of_the_device() {
     seen.sort_unstable();
     seen.dedup();
     assert_eq!(seen.len(), 3, "{seen:?}");
+}
+
+/// What a strategy is read from.
+#[derive(Default)]
+struct Given<'a> {
+    text: String,
+    script: Option<&'a str>,
+    held: Option<Held>,
+}
+
+/// The remedy stands in the answer, and says each of these words in its text or its code.
+fn check_taught(given: &Given<'_>, id: &str, saves: Option<&str>, words: &[&str]) {
+    let found = explain(&Input {
+        text: &given.text,
+        script: given.script,
+        script_path: given.script.map(|_| "my.py"),
+        held: given.held.as_ref(),
+        ..Input::default()
+    });
+    let ids: Vec<&str> = found.remedies.iter().map(|remedy| remedy.id).collect();
+    let Some(remedy) = found.remedies.iter().find(|remedy| remedy.id == id) else {
+        panic!("{id} is not among {ids:?} of {}", given.text);
+    };
+    let said = format!("{}\n{}", remedy.text, remedy.code);
+    for word in words {
+        assert!(said.contains(word), "{id} does not say `{word}`: {said}");
+    }
+    if let Some(saves) = saves {
+        let told = remedy.saves_bytes.map(|bytes| bytes.to_string());
+        assert_eq!(told.as_deref(), Some(saves), "{id}: {said}");
+    }
+}
+
+/// A text alone.
+fn told(text: String) -> Given<'static> {
+    Given {
+        text,
+        ..Given::default()
+    }
+}
+
+/// A text of a failure in this line.
+fn at(function: &str, line: &str) -> Given<'static> {
+    told(raised(
+        &[("my.py", function, line)],
+        &FULL.second_generation(""),
+    ))
+}
+
+fn with_script(line: &str, script: &'static str) -> Given<'static> {
+    Given {
+        script: Some(script),
+        ..at("main", line)
+    }
+}
+
+fn recorded() -> Given<'static> {
+    let by = |name: &str, mib| HeldBy {
+        name: name.to_owned(),
+        bytes: Bytes::from_mib(mib),
+    };
+    Given {
+        held: Some(Held {
+            model_bytes: Bytes::from_mib(3000),
+            gradient_bytes: Bytes::from_mib(3000),
+            optimizer_bytes: Bytes::from_mib(6000),
+            batch_bytes: Bytes::from_mib(10_900),
+            modules: vec![by("decoder.head", 2048)],
+            lines: vec![by("my.py:21 forward", 5120)],
+            phase: Some(Moment::Forward),
+            ..Held::default()
+        }),
+        ..at("main", "out = model(x)")
+    }
+}
+
+const SUMS: &str = "total = 0\nfor x in loader:\n    loss = model(x)\n    total += loss\n";
+const OUTPUTS: &str = "outs = []\nfor x in loader:\n    out = model(x)\n    outs.append(out)\n";
+const WHOLE: &str = "data = torch.randn(90000, 3, 64, 64).to(\"cuda\")\nmodel = Net().to(\"cuda\")\nfor i in order:\n    model(data[i:i + 32])\n";
+const WHOLE_SET: &str = "device = \"cuda\"\ndataset = load()\ndataset = dataset.to(device)\nfor i in order:\n    model(dataset[i])\n";
+
+#[test]
+#[expect(clippy::too_many_lines, reason = "a table of cases")]
+fn each_taught_strategy_tells_what_it_means_here() {
+    let notebook = told(format!(
+        "OutOfMemoryError  Traceback (most recent call last)\nCell In[4], line 3\n----> 3 out = model(x)\n{}",
+        FULL.second_generation("")
+    ));
+    let crowded = Card { live: 9000, ..FULL };
+    let in_pieces = Card {
+        live: 12_000,
+        idle: 11_000,
+        ..FULL
+    };
+    let by_others = told(crowded.second_generation("Process 4711 has 13.00 GiB memory in use. Including non-PyTorch memory, this process has 9.50 GiB memory in use. "));
+    let backward = || at("main", "loss.backward()");
+    for (given, id, saves, words) in [
+        (
+            backward(),
+            "smaller_batch",
+            Some("392.00 MiB"),
+            &["392.00 MiB", "by 2 %"] as &[&str],
+        ),
+        (
+            recorded(),
+            "smaller_batch",
+            Some("392.00 MiB"),
+            &["by 4 %", "* 96 // 100"],
+        ),
+        (
+            with_script("out = model(x)", WHOLE),
+            "batches_one_by_one",
+            None,
+            &["line 1", "torch.randn(90000", "x.to(\"cuda\""],
+        ),
+        (
+            with_script("out = model(x)", WHOLE_SET),
+            "batches_one_by_one",
+            None,
+            &["line 3", "dataset.to(device)"],
+        ),
+        (
+            with_script("dataset = dataset.to(device)", WHOLE_SET),
+            "batches_one_by_one",
+            None,
+            &["line 3"],
+        ),
+        (
+            told(in_pieces.second_generation("")),
+            "empty_cache_between_phases",
+            Some("10.74 GiB"),
+            &["empty_cache()", "at the end of a phase"],
+        ),
+        (
+            recorded(),
+            "smaller_model",
+            Some("392.00 MiB"),
+            &["decoder.head holds 2.00 GiB", "my.py"],
+        ),
+        (
+            backward(),
+            "half_precision",
+            Some("11.18 GiB"),
+            &["autocast"],
+        ),
+        (
+            recorded(),
+            "half_precision",
+            Some("5.32 GiB"),
+            &["autocast"],
+        ),
+        (
+            recorded(),
+            "gradient_checkpointing",
+            Some("10.64 GiB"),
+            &["use_reentrant=False"],
+        ),
+        (
+            backward(),
+            "gradient_accumulation",
+            Some("392.00 MiB"),
+            &["in 2 parts", ".chunk(2)"],
+        ),
+        (
+            recorded(),
+            "delete_variables",
+            None,
+            &["my.py:21 forward holds 5.00 GiB", "del "],
+        ),
+        (
+            with_script("loss.backward()", SUMS),
+            "delete_variables",
+            None,
+            &["line 4", "total += loss", "del "],
+        ),
+        (
+            with_script("out = model(x)", OUTPUTS),
+            "delete_variables",
+            None,
+            &["line 4", "outs.append(out)"],
+        ),
+        (
+            with_script("loss.backward()", SUMS),
+            "detach_what_is_kept",
+            None,
+            &["line 4", "total += loss"],
+        ),
+        (
+            with_script("loss.backward()", SUMS),
+            "resume_from_checkpoint",
+            None,
+            &["torch.save", "load_state_dict"],
+        ),
+        (
+            with_script("loss.backward()", SUMS),
+            "memory_history",
+            Some("0 bytes"),
+            &["memory_summary()", "allocated 22.36 GiB"],
+        ),
+        (
+            notebook,
+            "restart_notebook",
+            Some("22.36 GiB"),
+            &["Kernel > Restart"],
+        ),
+        (
+            backward(),
+            "larger_gpu",
+            None,
+            &["rtx-5090 leaves", "GiB free", "oomproof run --gpu", "my.py"],
+        ),
+        (
+            by_others,
+            "end_other_processes",
+            Some("13.00 GiB"),
+            &["13.00 GiB", "kill 4711"],
+        ),
+    ] {
+        check_taught(&given, id, saves, words);
+    }
 }

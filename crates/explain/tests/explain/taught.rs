@@ -1,6 +1,8 @@
 //! What holds of every answer: nothing is offered and ruled out at once, and commands are those of the user and of
 //! the device. And what each strategy that people are taught tells of the case at hand.
 
+use std::sync::LazyLock;
+
 use oomproof_explain::{Backend, Explanation, Held, HeldBy, Input, Moment, explain};
 use oomproof_units::Bytes;
 
@@ -60,8 +62,9 @@ fn messages() -> Vec<String> {
     messages
 }
 
-/// Each message at each moment, with each script.
-fn each(mut check: impl FnMut(&str, &Explanation)) {
+/// Each message at each moment, with each script, and its answer; all that holds of them is asked of the same ones.
+static ANSWERS: LazyLock<Vec<(String, Explanation)>> = LazyLock::new(|| {
+    let mut answers = Vec::new();
     for message in messages() {
         for line in LINES {
             for function in ["train", "validate"] {
@@ -73,10 +76,17 @@ fn each(mut check: impl FnMut(&str, &Explanation)) {
                         script_path: script.map(|_| "runs/leak.py"),
                         ..Input::default()
                     });
-                    check(&text, &found);
+                    answers.push((text.clone(), found));
                 }
             }
         }
+    }
+    answers
+});
+
+fn each(mut check: impl FnMut(&str, &Explanation)) {
+    for (text, found) in ANSWERS.iter() {
+        check(text, found);
     }
 }
 

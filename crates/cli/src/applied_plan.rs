@@ -6,6 +6,7 @@
 
 use std::env;
 use std::fs;
+use std::io::Read as _;
 use std::path::Path;
 
 use oomproof_planner::{LeverName, Plan};
@@ -17,6 +18,9 @@ use crate::profile_file;
 
 /// The names of the variable with the allocator's settings, in the order in which they count.
 const VARIABLES: [&str; 2] = ["PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF"];
+
+/// Bytes of the largest file that is read as a plan.
+const LARGEST: u64 = 1 << 20;
 
 /// Why a plan was not applied.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,15 +52,22 @@ pub(crate) struct AppliedPlan(Value);
 impl AppliedPlan {
     /// The plan in a file.
     pub(crate) fn read(path: &Path) -> Result<Self, Failure> {
-        let text = fs::read_to_string(path).map_err(|error| {
-            let failure = Failure::io("read the plan", path, &error);
-            Failure {
-                exit: Exit::InputRefused,
-                id: "plan",
-                ..failure
-            }
-        })?;
-        let plan = Plan::parse(&text).map_err(|error| not_understood(path, &error.to_string()))?;
+        let mut bytes = Vec::new();
+        fs::File::open(path)
+            .and_then(|file| file.take(LARGEST + 1).read_to_end(&mut bytes))
+            .map_err(|error| {
+                let failure = Failure::io("read the plan", path, &error);
+                Failure {
+                    exit: Exit::InputRefused,
+                    id: "plan",
+                    ..failure
+                }
+            })?;
+        if bytes.len() as u64 > LARGEST {
+            return Err(not_understood(path, "it is larger than 1 MiB"));
+        }
+        let text = str::from_utf8(&bytes).map_err(|_| not_understood(path, "it is no text"))?;
+        let plan = Plan::parse(text).map_err(|error| not_understood(path, &error.to_string()))?;
         Ok(Self::of(&plan))
     }
 

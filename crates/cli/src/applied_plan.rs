@@ -183,4 +183,17 @@ mod tests {
         check(&json!([{"name": "allocator-settings"}]), None);
         check(&json!("none"), None);
     }
+
+    #[test]
+    fn files_that_are_no_plan_are_refused_in_bounded_memory() {
+        let folder = tempfile::tempdir().unwrap();
+        let refused = |bytes: &[u8], reason: &str| {
+            let path = folder.path().join("plan.toml");
+            fs::write(&path, bytes).unwrap();
+            let failure = AppliedPlan::read(&path).unwrap_err();
+            assert!(failure.text.ends_with(reason), "{}", failure.text);
+        };
+        refused(b"\xff\xfe", "it is no text");
+        refused(&vec![b'#'; LARGEST as usize + 1], "it is larger than 1 MiB");
+    }
 }

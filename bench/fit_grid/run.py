@@ -59,6 +59,7 @@ def main() -> None:
     parser.add_argument("--gpu", default="rtx-4090")
     parser.add_argument("--state", type=Path, default=Path("target/fit_grid"))
     parser.add_argument("--quick", action="store_true", help="six workloads, four caps each")
+    parser.add_argument("--tuning", action="store_true", help="leave out what is held out of tuning")
     parser.add_argument("--only", nargs="*", default=[], help="workloads")
     parser.add_argument("--tools", nargs="*", default=[], help="parts of names of tools")
     parser.add_argument("--without", nargs="*", default=[], help="parts of names of tools that are left out")
@@ -76,7 +77,9 @@ def main() -> None:
     wanted = [
         workload
         for workload in workloads()
-        if (workload.quick or not arguments.quick) and (not arguments.only or workload.name in arguments.only)
+        if (workload.quick or not arguments.quick)
+        and (not arguments.only or workload.name in arguments.only)
+        and not (workload.held_out and arguments.tuning)
     ]
     chosen = {
         name: decide
@@ -92,6 +95,8 @@ def main() -> None:
             reached = [result["reserved_bytes"] for result in results if result["ended"] == "ok"]
             set_caps(workload, plain_reserved=results[0]["reserved_bytes"], floor_reserved=min(reached))
         for cell in cells_of(workload, quick=arguments.quick):
+            if cell.held_out and arguments.tuning:
+                continue
             best = cheapest([plain(workload), *every], cell.reserved_bytes, measured)
             for name, decide in chosen.items():
                 judged.append(judge(cell, name, decide(cell, measured), best, measured))

@@ -29,6 +29,8 @@ from warm import MARK  # noqa: E402
 
 PLAIN: dict[str, Any] = {"kind": "none"}
 BATCH_OF_JOBS = 48
+#: Parts of the agent that do nothing in a run without a plan of oomproof's, as all runs here are.
+ASLEEP = ("planfacts.py", "plans.py", "warm.py")
 
 
 @dataclass(frozen=True)
@@ -80,6 +82,7 @@ class Place:
     gpu: str
     state: Path
     identity: str
+    #: The program and all of its agent, for what `oomproof fit` says.
     program: str
     torch: str
     context_bytes: int
@@ -98,7 +101,9 @@ def place(*, oomproof: str, python: str, gpu: str, state: Path) -> Place:
     state.mkdir(parents=True, exist_ok=True)
     found = settings.of_a_run(oomproof, python, gpu=gpu)
     agent = Path(found.python_path.split(os.pathsep)[0])
-    files = [Path(found.device), *agent.rglob("*.py"), *(HERE / name for name in ("applied.py", "warm.py", "watch.py"))]
+    of_agent = sorted(agent.rglob("*.py"))
+    own = [HERE / name for name in ("applied.py", "warm.py", "watch.py")]
+    files = [Path(found.device), *(file for file in of_agent if file.name not in ASLEEP), *own]
     asked = subprocess.run(
         [python, "-c", "import importlib.metadata as m; print(m.version('torch'))"], capture_output=True, text=True
     )
@@ -108,7 +113,7 @@ def place(*, oomproof: str, python: str, gpu: str, state: Path) -> Place:
         gpu=gpu,
         state=state,
         identity=digest(files),
-        program=digest([Path(shutil.which(oomproof) or oomproof)]),
+        program=digest([Path(shutil.which(oomproof) or oomproof), *of_agent]),
         torch=asked.stdout.strip(),
         context_bytes=int(found.values["context_bytes"]["likely"]),
     )

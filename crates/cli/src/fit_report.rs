@@ -66,6 +66,8 @@ pub(crate) struct Listed {
     /// A training step over that of the script as it is: an estimate.
     pub relative_time: f64,
     pub numerics: Numerics,
+    /// Why random numbers are others; `None` where they are not, or training is different in any case.
+    pub numerics_reason: Option<String>,
     pub fits: bool,
     /// Whether the whole script was run under it, on the card that was asked for.
     pub verified: bool,
@@ -157,6 +159,7 @@ impl FitReport {
                     plan.relative_time
                 },
                 numerics: plan.numerics,
+                numerics_reason: plan.numerics_reason.clone(),
                 fits: plan.measured.fits,
                 verified: false,
             }

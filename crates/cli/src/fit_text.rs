@@ -122,7 +122,9 @@ fn write_chosen(out: &mut String, report: &FitReport, chosen: &Listed) -> fmt::R
             },
         )
     };
-    row("results", numerics(chosen.numerics))?;
+    let why = chosen.numerics_reason.as_ref();
+    let why = why.map_or_else(String::new, |why| format!(": {why}"));
+    row("results", &format!("{}{why}", numerics(chosen.numerics)))?;
     row(
         "time",
         &format!(
@@ -166,6 +168,9 @@ const fn numerics(numerics: Numerics) -> &'static str {
     match numerics {
         Numerics::None => "the same, bit for bit",
         Numerics::Rounding => "the same but for the order in which numbers are rounded",
+        Numerics::Redrawn => {
+            "the same but for rounding and for other random numbers of the same kind"
+        }
         Numerics::Changes => "training is different",
     }
 }

@@ -46,6 +46,10 @@ pub struct Facts {
     pub lr_set_by_hand: Option<bool>,
     /// Whether some module computes statistics over the batch.
     pub batchnorm: Option<bool>,
+    /// Whether a forward pass of training draws random numbers.
+    pub forward_draws: Option<bool>,
+    /// Whether the loop does, between one batch and the next; the forward pass is part of it.
+    pub loop_draws: Option<bool>,
     /// The loss.
     pub loss: Option<Loss>,
     /// The attention modules.

@@ -26,13 +26,13 @@ pub struct Goal {
 }
 
 impl Goal {
-    /// To fit into so much memory, with results that are the same but for rounding.
+    /// To fit into so much memory, with results that are the same but for rounding and for which random numbers are drawn.
     pub fn fit_into(memory: Bytes) -> Self {
         Self {
             memory,
             allow: BTreeSet::new(),
             forbid: BTreeSet::new(),
-            numerics: Numerics::Rounding,
+            numerics: Numerics::Redrawn,
             torch: None,
             most_trials: 60,
         }

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use crate::any_order::{choices_in_any_order, judged};
 use crate::estimate::{Estimate, Scale, estimate, whole_bytes};
+use crate::facts::Facts;
 use crate::goal::Goal;
 use crate::lever::{Lever, Offered, Script};
 use crate::lever_name::LeverName;
@@ -55,13 +56,13 @@ const MODE_SETS: [&[Mode]; 4] = [
 ];
 
 /// Whether a lever may be used at all.
-pub(crate) fn is_allowed(lever: &Lever, goal: &Goal) -> bool {
+pub(crate) fn is_allowed(lever: &Lever, facts: &Facts, goal: &Goal) -> bool {
     if goal.forbid.contains(&lever.name) || lever.offered == Offered::AsAdvice {
         return false;
     }
     let is_free = lever.offered == Offered::Freely
-        && numerics_of(lever.name) <= goal.numerics
-        && numerics_of(lever.name) < Numerics::Changes;
+        && numerics_of(lever.name, facts) <= goal.numerics
+        && numerics_of(lever.name, facts) < Numerics::Changes;
     is_free || goal.allow.contains(&lever.name)
 }
 
@@ -72,7 +73,7 @@ impl Lattice {
         for lever in LEVERS {
             match (lever.check)(script) {
                 Err(reason) => useless.push((lever.name, reason)),
-                Ok(()) if is_allowed(lever, goal) => usable.push(lever),
+                Ok(()) if is_allowed(lever, script.facts, goal) => usable.push(lever),
                 Ok(()) => {}
             }
         }

@@ -7,7 +7,7 @@ use std::str::FromStr;
 use crate::facts::Facts;
 use crate::lever_name::LeverName;
 use crate::lever_use::{LeverUse, Parameters};
-use crate::numerics::Numerics;
+use crate::numerics::{Numerics, Redraws};
 use crate::torch_version::TorchVersion;
 use crate::workload::Workload;
 
@@ -29,7 +29,10 @@ impl Script<'_> {
 #[derive(Debug)]
 pub(crate) struct Lever {
     pub name: LeverName,
+    /// How far results stay the same where no random numbers are drawn.
     pub numerics: Numerics,
+    /// Which random numbers would be others than without it.
+    pub redraws: Redraws,
     pub parameters: &'static [Parameter],
     /// Levers that it cannot be used with, and why.
     pub conflicts: &'static [(LeverName, &'static str)],

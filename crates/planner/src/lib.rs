@@ -64,7 +64,7 @@ pub use goal::Goal;
 pub use lever::{Framework, FrameworkError, Writing};
 pub use lever_name::{LeverName, LeverNameError};
 pub use lever_use::{LeverUse, Parameters};
-pub use levers::{code, describe, numerics_of};
+pub use levers::{code, describe, numerics, numerics_of, numerics_reason};
 pub use measured::Measured;
 pub use numerics::Numerics;
 pub use plan::{Expects, MadeFor, Plan, PlanError, Verified};

@@ -87,7 +87,7 @@ impl Expects {
 }
 
 /// What a run of the plan on the virtual GPU came to.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Verified {
     /// The peak of allocated memory.
     pub peak_allocated_bytes: Bytes,
@@ -99,6 +99,9 @@ pub struct Verified {
     pub relative_time: f64,
     /// How far results stay the same.
     pub numerics: Numerics,
+    /// Why random numbers are others, where they are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub numerics_reason: Option<String>,
 }
 
 /// Why a text is no plan.
@@ -197,11 +200,6 @@ impl Plan {
             None => Ok(()),
         }
     }
-
-    /// How far results stay the same under all of its levers.
-    pub fn numerics(&self) -> Numerics {
-        levers::numerics(&self.levers)
-    }
 }
 
 fn at_line(text: &str, position: usize) -> String {
@@ -283,7 +281,8 @@ mod tests {
             peak_reserved_bytes: Bytes::from_gib(6),
             process_bytes: Bytes::from_gib(7),
             relative_time: 1.25,
-            numerics: Numerics::Rounding,
+            numerics: Numerics::Redrawn,
+            numerics_reason: Some("the model draws".to_owned()),
         });
         let text = plan.to_toml();
         assert!(text.starts_with("# "), "{text}");

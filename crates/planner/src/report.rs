@@ -55,6 +55,8 @@ pub struct VerifiedPlan {
     pub relative_time: f64,
     /// How far results stay the same.
     pub numerics: Numerics,
+    /// Why random numbers are others, where they are.
+    pub numerics_reason: Option<String>,
 }
 
 /// What a lever would bring, by the model alone.
@@ -91,7 +93,8 @@ pub(crate) fn report(
                 levers: tried.levers.clone(),
                 measured: *measured,
                 relative_time: measured.step_ns.get() as f64 / (base.step_ns.get() as f64).max(1.0),
-                numerics: levers::numerics(&tried.levers),
+                numerics: levers::numerics(&tried.levers, facts),
+                numerics_reason: levers::numerics_reason(&tried.levers, facts),
             }),
             _ => None,
         })
@@ -154,7 +157,7 @@ fn not_allowed(facts: &Facts, goal: &Goal, base: &Measured) -> Vec<Potential> {
     let mut found: Vec<Potential> = LEVERS
         .iter()
         .filter(|lever| {
-            !is_allowed(lever, goal)
+            !is_allowed(lever, facts, goal)
                 && lever.offered != Offered::AsAdvice
                 && !goal.forbid.contains(&lever.name)
                 && (lever.check)(&script).is_ok()
@@ -171,7 +174,7 @@ fn not_allowed(facts: &Facts, goal: &Goal, base: &Measured) -> Vec<Potential> {
             let ns = workload.step_ns + workload.added_ns.iter().sum::<f64>();
             Some(Potential {
                 lever: lever_use,
-                numerics: lever.numerics,
+                numerics: levers::numerics_of(lever.name, facts),
                 saves_bytes: whole_bytes(saves),
                 relative_time: (ns / plain.step_ns.max(1.0)).max(0.0),
             })

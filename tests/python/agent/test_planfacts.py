@@ -45,7 +45,7 @@ EXPECTED = {
     "parameters": 91, "parameter_bytes": 364, "gradient_bytes": 364, "largest_parameter_bytes": 112,
     "chain": True, "batch": 8, "batch_source": "loader", "micro_batches": 1, "loss_inside": False,
     "clips": True, "scaler": False, "scheduler": True, "lr_set_by_hand": False, "batchnorm": True,
-    "set_to_none": True, "autocast": None, "frameworks": [], "attention": [],
+    "forward_draws": True, "loop_draws": True, "set_to_none": True, "autocast": None, "frameworks": [], "attention": [],
     "loss": {"kind": "cross_entropy", "rows": 8, "classes": 7, "dtype": "float32", "label_smoothing": 0.1,
              "linear": "head"},
 }  # fmt: skip
@@ -81,3 +81,54 @@ def test_the_optimizer(facts: Any) -> None:
     (optimizer,) = facts["optimizer"]
     assert optimizer["class"] == "torch.optim.adamw.AdamW" and optimizer["implementation"] == "forloop"
     assert (optimizer["parameter_bytes"], optimizer["largest_parameter_bytes"]) == (364, 112)
+
+
+DRAWING = """
+import random, torch
+from torch import nn
+from torch.utils.data import DataLoader
+class Noisy(torch.utils.data.Dataset):
+    def __len__(self):
+        return 24
+    def __getitem__(self, at):
+        return torch.randn(4), at % 4
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.attention = nn.MultiheadAttention(4, 1, dropout=FORWARD)
+        self.memory = nn.LSTM(4, 4, num_layers=2, dropout=0.0)
+        self.drop = nn.Dropout(0.5).eval()
+        self.head = nn.Linear(4, 4)
+    def forward(self, x):
+        x, _ = self.attention(x, x, x)
+        return self.head(self.memory(self.drop(x))[0])
+net = Net()
+net.train()
+net.drop.eval()
+opt = torch.optim.SGD(net.parameters(), lr=0.1)
+for x, y in DataLoader(Noisy(), batch_size=8, shuffle=True):
+    opt.zero_grad()
+    LOOP
+    nn.functional.cross_entropy(net(x), y).backward()
+    opt.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("forward", "loop", "expected"),
+    [
+        # What the loader and the data set draw is drawn once per batch in any case.
+        ("0.0", "pass", (False, False)),
+        ("0.1", "pass", (True, True)),
+        ("0.0", "x = x + torch.randn_like(x)", (False, True)),
+        ("0.0", "x = x * random.random()", (False, True)),
+    ],
+)
+def test_random_numbers_are_seen_where_they_are_drawn(
+    tmp_path: Any, fake_device: Any, fake_standins: Any, forward: str, loop: str, expected: Any
+) -> None:
+    script = DRAWING.replace("FORWARD", forward).replace("LOOP", loop)
+    done = Run(tmp_path, fake_device, fake_standins)(script, probe=True, full=True)
+    assert done.code == 0, done.err
+    facts = done.note("plan_facts")
+    assert (facts["forward_draws"], facts["loop_draws"]) == expected

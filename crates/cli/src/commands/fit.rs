@@ -418,7 +418,7 @@ impl Fitting<'_> {
     /// Writes the plan, and the code that was asked for.
     fn finish(&self, report: &mut FitReport, mut plan: Plan, facts: &Facts) -> Result<(), Failure> {
         if let Some(chosen) = report.chosen() {
-            plan.verified = chosen.verified.then(|| seen(chosen, plan.numerics()));
+            plan.verified = chosen.verified.then(|| seen(chosen));
         }
         plan_file::write(&plan, &self.args.output)?;
         report.plan_file = Some(self.args.output.clone());
@@ -476,13 +476,14 @@ pub(crate) fn started(
     }
 }
 
-fn seen(chosen: &Listed, numerics: Numerics) -> Verified {
+fn seen(chosen: &Listed) -> Verified {
     Verified {
         peak_allocated_bytes: chosen.peak_allocated_bytes,
         peak_reserved_bytes: chosen.peak_reserved_bytes,
         process_bytes: chosen.process_bytes.likely,
         relative_time: chosen.relative_time,
-        numerics,
+        numerics: chosen.numerics,
+        numerics_reason: chosen.numerics_reason.clone(),
     }
 }
 

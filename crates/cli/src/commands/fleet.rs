@@ -71,6 +71,7 @@ pub(crate) struct OfPlan {
     pub process_bytes: Bytes,
     pub relative_time: f64,
     pub numerics: Numerics,
+    pub numerics_reason: Option<String>,
     /// Whether the whole script was run under it on this card.
     pub verified: bool,
 }
@@ -253,6 +254,7 @@ fn on_gpu(
                 process_bytes: outcome.verdict.peak.process_bytes.likely,
                 relative_time: plan.relative_time,
                 numerics: plan.numerics,
+                numerics_reason: plan.numerics_reason.clone(),
                 verified,
             });
             break;

@@ -7,11 +7,12 @@ use crate::facts::Block;
 use crate::lever::{Framework, Holds, Lever, Offered, Parameter, Script, Writing};
 use crate::lever_name::LeverName;
 use crate::lever_use::LeverUse;
-use crate::numerics::Numerics;
+use crate::numerics::{Numerics, Redraws};
 
 pub(super) static LEVER: Lever = Lever {
     name: LeverName::ActivationCheckpointing,
     numerics: Numerics::None,
+    redraws: Redraws::Nothing,
     parameters: &[
         Parameter::required("modules", Holds::Modules),
         Parameter::optional("policy", Holds::Word(&["full", "keep-matmul"])),

@@ -7,11 +7,12 @@ use crate::lever::{Holds, Lever, Offered, Parameter, Script, Writing};
 use crate::lever_name::LeverName;
 use crate::lever_use::LeverUse;
 use crate::levers::activation_checkpointing::{counted, has_blocks, shortened};
-use crate::numerics::Numerics;
+use crate::numerics::{Numerics, Redraws};
 
 pub(super) static LEVER: Lever = Lever {
     name: LeverName::ActivationOffload,
     numerics: Numerics::None,
+    redraws: Redraws::Nothing,
     parameters: &[
         Parameter::optional("modules", Holds::Modules),
         Parameter::optional("least_bytes", Holds::Count(0)),

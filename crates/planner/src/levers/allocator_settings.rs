@@ -6,7 +6,7 @@ use serde_json::json;
 use crate::lever::{Holds, Lever, Offered, Parameter, Script, Writing};
 use crate::lever_name::LeverName;
 use crate::lever_use::{LeverUse, Parameters};
-use crate::numerics::Numerics;
+use crate::numerics::{Numerics, Redraws};
 use crate::workload::Workload;
 
 /// What stays reserved and unused with growing segments, as a part of what is allocated: pages of 2 MiB and the small
@@ -16,6 +16,7 @@ const REMAINDER: f64 = 0.01;
 pub(super) static LEVER: Lever = Lever {
     name: LeverName::AllocatorSettings,
     numerics: Numerics::None,
+    redraws: Redraws::Nothing,
     parameters: &[Parameter::required("conf", Holds::Text)],
     conflicts: &[],
     offered: Offered::Freely,

@@ -6,7 +6,7 @@ use serde_json::json;
 use crate::lever::{Framework, Holds, Lever, Offered, Parameter, Script, Writing};
 use crate::lever_name::LeverName;
 use crate::lever_use::{LeverUse, Parameters};
-use crate::numerics::Numerics;
+use crate::numerics::{Numerics, Redraws};
 use crate::workload::{TimePart, Workload};
 
 /// What is left of a block's activations without the scores. A guess, for the length of sequences is not among the
@@ -18,6 +18,7 @@ const FASTER: f64 = 0.1;
 pub(super) static LEVER: Lever = Lever {
     name: LeverName::Attention,
     numerics: Numerics::Rounding,
+    redraws: Redraws::InForward,
     parameters: &[Parameter::required(
         "implementation",
         Holds::Word(&["sdpa"]),

@@ -6,7 +6,7 @@ use serde_json::json;
 use crate::lever::{Framework, Holds, Lever, Offered, Parameter, Script, Writing};
 use crate::lever_name::LeverName;
 use crate::lever_use::{LeverUse, Parameters};
-use crate::numerics::Numerics;
+use crate::numerics::{Numerics, Redraws};
 use crate::workload::{TimePart, Workload};
 
 /// What is left of activations: those of matrix products are halved, those of norms and softmax are not.
@@ -17,6 +17,7 @@ const FASTER: f64 = 0.4;
 pub(super) static LEVER: Lever = Lever {
     name: LeverName::Autocast,
     numerics: Numerics::Changes,
+    redraws: Redraws::Nothing,
     parameters: &[Parameter::required(
         "dtype",
         Holds::Word(&["bfloat16", "float16"]),

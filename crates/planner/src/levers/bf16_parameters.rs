@@ -4,12 +4,13 @@
 use crate::lever::{Framework, Lever, Offered};
 use crate::lever_name::LeverName;
 use crate::lever_use::{LeverUse, Parameters};
-use crate::numerics::Numerics;
+use crate::numerics::{Numerics, Redraws};
 use crate::workload::{TimePart, Workload};
 
 pub(super) static LEVER: Lever = Lever {
     name: LeverName::Bf16Parameters,
     numerics: Numerics::Changes,
+    redraws: Redraws::Nothing,
     parameters: &[],
     conflicts: &[(LeverName::Autocast, "parameters are short already")],
     offered: Offered::WhenAllowed,

@@ -6,7 +6,7 @@ use serde_json::json;
 use crate::lever::{Framework, Holds, Lever, Offered, Parameter, Script, Writing};
 use crate::lever_name::LeverName;
 use crate::lever_use::{LeverUse, Parameters};
-use crate::numerics::Numerics;
+use crate::numerics::{Numerics, Redraws};
 use crate::workload::{TimePart, Workload};
 
 /// Products of fewer rows, as a part of the passes of what is no block.
@@ -21,6 +21,7 @@ const COPIES: f64 = 3.0;
 pub(super) static LEVER: Lever = Lever {
     name: LeverName::ChunkedLoss,
     numerics: Numerics::Rounding,
+    redraws: Redraws::Nothing,
     parameters: &[
         Parameter::required("chunks", Holds::Count(2)),
         Parameter::optional("linear", Holds::Text),

@@ -6,12 +6,13 @@ use serde_json::json;
 use crate::lever::{Framework, Holds, Lever, Offered, Parameter, Script, Writing};
 use crate::lever_name::LeverName;
 use crate::lever_use::{LeverUse, Parameters};
-use crate::numerics::Numerics;
+use crate::numerics::{Numerics, Redraws};
 use crate::workload::{TimePart, Workload};
 
 pub(super) static LEVER: Lever = Lever {
     name: LeverName::Compile,
     numerics: Numerics::Rounding,
+    redraws: Redraws::InForward,
     parameters: &[Parameter::optional("budget", Holds::Fraction)],
     conflicts: &[(
         LeverName::ActivationCheckpointing,

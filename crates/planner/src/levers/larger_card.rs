@@ -2,11 +2,12 @@
 
 use crate::lever::{Lever, Offered};
 use crate::lever_name::LeverName;
-use crate::numerics::Numerics;
+use crate::numerics::{Numerics, Redraws};
 
 pub(super) static LEVER: Lever = Lever {
     name: LeverName::LargerCard,
     numerics: Numerics::None,
+    redraws: Redraws::Nothing,
     parameters: &[],
     conflicts: &[],
     offered: Offered::AsAdvice,

@@ -5,12 +5,13 @@ use serde_json::json;
 use crate::lever::{Holds, Lever, Offered, Parameter};
 use crate::lever_name::LeverName;
 use crate::lever_use::{LeverUse, Parameters};
-use crate::numerics::Numerics;
+use crate::numerics::{Numerics, Redraws};
 use crate::workload::{TimePart, Workload};
 
 pub(super) static LEVER: Lever = Lever {
     name: LeverName::Lora,
     numerics: Numerics::Changes,
+    redraws: Redraws::Nothing,
     parameters: &[Parameter::required("rank", Holds::Count(1))],
     conflicts: &[],
     offered: Offered::WhenAllowed,

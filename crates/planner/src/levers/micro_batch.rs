@@ -7,12 +7,13 @@ use crate::facts::BatchSource;
 use crate::lever::{Framework, Holds, Lever, Offered, Parameter, Script, Writing};
 use crate::lever_name::LeverName;
 use crate::lever_use::{LeverUse, Parameters};
-use crate::numerics::Numerics;
+use crate::numerics::{Numerics, Redraws};
 use crate::workload::{TimePart, Workload};
 
 pub(super) static LEVER: Lever = Lever {
     name: LeverName::MicroBatch,
     numerics: Numerics::Rounding,
+    redraws: Redraws::InLoop,
     parameters: &[Parameter::required("chunks", Holds::Count(2))],
     conflicts: &[],
     offered: Offered::Freely,
@@ -21,7 +22,7 @@ pub(super) static LEVER: Lever = Lever {
     shape,
     describe: |used| {
         format!(
-            "each batch in {} pieces, whose gradients are added up; dropout draws other numbers",
+            "each batch in {} pieces, whose gradients are added up",
             used.count("chunks").unwrap_or(0)
         )
     },

@@ -27,6 +27,7 @@ mod split_forward;
 
 pub(crate) use chunked_loss::scores_bytes;
 
+use crate::facts::Facts;
 use crate::lever::{self, Lever, Writing};
 use crate::lever_name::LeverName;
 use crate::lever_use::LeverUse;
@@ -75,15 +76,31 @@ pub fn describe(used: &LeverUse) -> String {
     (find(used.name).describe)(used)
 }
 
-/// How far results stay the same under a lever.
-pub fn numerics_of(name: LeverName) -> Numerics {
-    find(name).numerics
+/// How far results of a script stay the same under a lever.
+pub fn numerics_of(name: LeverName, facts: &Facts) -> Numerics {
+    let lever = find(name);
+    match lever.redraws.reason(facts) {
+        Some(_) => lever.numerics.max(Numerics::Redrawn),
+        None => lever.numerics,
+    }
 }
 
-/// How far results stay the same under all of these levers.
-pub(crate) fn numerics(levers: &[LeverUse]) -> Numerics {
-    let each = levers.iter().map(|used| numerics_of(used.name));
+/// How far results of a script stay the same under all of these levers.
+pub fn numerics(levers: &[LeverUse], facts: &Facts) -> Numerics {
+    let each = levers.iter().map(|used| numerics_of(used.name, facts));
     each.max().unwrap_or_default()
+}
+
+/// Why random numbers are others under these levers; `None` where they are the same or training differs in any case.
+pub fn numerics_reason(levers: &[LeverUse], facts: &Facts) -> Option<String> {
+    if numerics(levers, facts) != Numerics::Redrawn {
+        return None;
+    }
+    let mut each = levers.iter().filter_map(|used| {
+        let reason = find(used.name).redraws.reason(facts)?;
+        Some(format!("{reason}, and `{}` draws others", used.name))
+    });
+    each.next()
 }
 
 /// What a person would write instead of the lever; `None` where there is no such code for the framework.

@@ -7,7 +7,7 @@ use crate::facts::Optimizer;
 use crate::lever::{Framework, Holds, Lever, Offered, Parameter, Script, Writing};
 use crate::lever_name::LeverName;
 use crate::lever_use::{LeverUse, Parameters};
-use crate::numerics::Numerics;
+use crate::numerics::{Numerics, Redraws};
 use crate::workload::{TimePart, Workload};
 
 /// A loop holds so many temporaries of the largest parameter (measured for Adam).
@@ -22,6 +22,7 @@ const FUSED: [(&str, (u16, u16)); 3] = [("Adam", (2, 0)), ("AdamW", (2, 0)), ("S
 pub(super) static LEVER: Lever = Lever {
     name: LeverName::OptimizerImplementation,
     numerics: Numerics::Rounding,
+    redraws: Redraws::Nothing,
     parameters: &[Parameter::required(
         "implementation",
         Holds::Word(&["fused", "forloop", "foreach"]),

@@ -3,12 +3,13 @@
 use crate::lever::{Lever, Offered, Script};
 use crate::lever_name::LeverName;
 use crate::lever_use::{LeverUse, Parameters};
-use crate::numerics::Numerics;
+use crate::numerics::{Numerics, Redraws};
 use crate::workload::{TimePart, Workload};
 
 pub(super) static LEVER: Lever = Lever {
     name: LeverName::OptimizerOffload,
     numerics: Numerics::Rounding,
+    redraws: Redraws::Nothing,
     parameters: &[],
     conflicts: &[
         (LeverName::OptimizerInBackward, "the step is on the host"),

@@ -5,12 +5,13 @@ use serde_json::json;
 use crate::lever::{Framework, Holds, Lever, Offered, Parameter, Script, Writing};
 use crate::lever_name::LeverName;
 use crate::lever_use::{LeverUse, Parameters};
-use crate::numerics::Numerics;
+use crate::numerics::{Numerics, Redraws};
 use crate::workload::{TimePart, Workload};
 
 pub(super) static LEVER: Lever = Lever {
     name: LeverName::OptimizerState,
     numerics: Numerics::Changes,
+    redraws: Redraws::Nothing,
     parameters: &[Parameter::required(
         "kind",
         Holds::Word(&["8bit", "factored"]),

@@ -3,12 +3,13 @@
 use crate::lever::{Lever, Offered};
 use crate::lever_name::LeverName;
 use crate::lever_use::{LeverUse, Parameters};
-use crate::numerics::Numerics;
+use crate::numerics::{Numerics, Redraws};
 use crate::workload::{TimePart, Workload};
 
 pub(super) static LEVER: Lever = Lever {
     name: LeverName::PerBatchTransfer,
     numerics: Numerics::None,
+    redraws: Redraws::Nothing,
     parameters: &[],
     conflicts: &[],
     offered: Offered::Freely,

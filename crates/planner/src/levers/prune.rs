@@ -3,11 +3,12 @@
 use crate::lever::{Holds, Lever, Offered, Parameter};
 use crate::lever_name::LeverName;
 use crate::levers::activation_checkpointing::counted;
-use crate::numerics::Numerics;
+use crate::numerics::{Numerics, Redraws};
 
 pub(super) static LEVER: Lever = Lever {
     name: LeverName::Prune,
     numerics: Numerics::Changes,
+    redraws: Redraws::Nothing,
     parameters: &[
         Parameter::required("modules", Holds::Modules),
         Parameter::required("fraction", Holds::Fraction),

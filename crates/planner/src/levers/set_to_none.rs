@@ -3,11 +3,12 @@
 use crate::lever::{Framework, Lever, Offered};
 use crate::lever_name::LeverName;
 use crate::lever_use::Parameters;
-use crate::numerics::Numerics;
+use crate::numerics::{Numerics, Redraws};
 
 pub(super) static LEVER: Lever = Lever {
     name: LeverName::SetToNone,
     numerics: Numerics::None,
+    redraws: Redraws::Nothing,
     parameters: &[],
     conflicts: &[],
     offered: Offered::Freely,

@@ -8,12 +8,13 @@ use crate::lever::{Holds, Lever, Offered, Parameter, Script};
 use crate::lever_name::LeverName;
 use crate::lever_use::{LeverUse, Parameters};
 use crate::levers::micro_batch::piece_counts;
-use crate::numerics::Numerics;
+use crate::numerics::{Numerics, Redraws};
 use crate::workload::{TimePart, Workload};
 
 pub(super) static LEVER: Lever = Lever {
     name: LeverName::SplitForward,
     numerics: Numerics::Rounding,
+    redraws: Redraws::InForward,
     parameters: &[Parameter::required("chunks", Holds::Count(2))],
     conflicts: &[
         (LeverName::MicroBatch, "the batch is cut already"),

@@ -134,6 +134,58 @@ fn pieces_of_batches() {
     );
 }
 
+/// How far results stay the same under this lever, and whether there is a reason of random numbers.
+fn check_numerics(name: LeverName, facts: &Value, expected: (Numerics, bool)) {
+    let facts = Facts::from_json(&facts.to_string()).expect("facts");
+    let levers = [LeverUse::new(name, [])];
+    let reason = numerics_reason(&levers, &facts);
+    let found = (numerics(&levers, &facts), reason.is_some());
+    assert_eq!(found, expected, "{name} {facts:?}: {reason:?}");
+}
+
+#[test]
+fn other_random_numbers_are_more_than_rounding() {
+    use LeverName::{ActivationCheckpointing, Autocast, MicroBatch, SplitForward};
+    let draws = |forward: Value, body: Value| json!({"forward_draws": forward, "loop_draws": body});
+    let dropout = draws(json!(true), json!(true));
+    check_numerics(MicroBatch, &dropout, (Numerics::Redrawn, true));
+    check_numerics(SplitForward, &dropout, (Numerics::Redrawn, true));
+    check_numerics(ActivationCheckpointing, &dropout, (Numerics::None, false));
+    check_numerics(Autocast, &dropout, (Numerics::Changes, false));
+    let noise = draws(json!(false), json!(true));
+    check_numerics(MicroBatch, &noise, (Numerics::Redrawn, true));
+    check_numerics(SplitForward, &noise, (Numerics::Rounding, false));
+    let nothing = draws(json!(false), json!(false));
+    check_numerics(MicroBatch, &nothing, (Numerics::Rounding, false));
+    let half_seen = draws(json!(false), json!(null));
+    check_numerics(MicroBatch, &half_seen, (Numerics::Redrawn, true));
+    check_numerics(SplitForward, &json!({}), (Numerics::Redrawn, true));
+}
+
+#[test]
+fn a_goal_of_rounding_allows_no_other_random_numbers() {
+    use crate::goal::Goal;
+    use crate::lattice::is_allowed;
+    let drawing = Facts {
+        forward_draws: Some(true),
+        loop_draws: Some(true),
+        ..Facts::default()
+    };
+    let still = Facts {
+        forward_draws: Some(false),
+        loop_draws: Some(false),
+        ..Facts::default()
+    };
+    let lever = find(LeverName::MicroBatch);
+    let goal = Goal::fit_into(oomproof_units::Bytes::from_gib(1));
+    assert!(is_allowed(lever, &drawing, &goal) && is_allowed(lever, &still, &goal));
+    let goal = Goal {
+        numerics: Numerics::Rounding,
+        ..goal
+    };
+    assert!(!is_allowed(lever, &drawing, &goal) && is_allowed(lever, &still, &goal));
+}
+
 #[test]
 fn losses() {
     use LeverName::ChunkedLoss as Lever;

@@ -13,6 +13,7 @@ from typing import Any, Callable, Dict, List, Optional
 from . import scriptfacts
 from .blocks import Blocks, normalizes_over_batch
 from .device import Device
+from .draws import Draws
 from .intervals import Interval, Intervals
 from .names import BACKWARD
 from .phases import Phases
@@ -41,6 +42,8 @@ class PlanFacts:
         self._rates: List[List[Any]] = []
         self._step: Dict[str, Any] = {}
         self._loss_interval: Optional[Interval] = None
+        self._forward_draws = Draws(torch)
+        self._loop_draws = Draws(torch)
         self._done = False
         self._backwards = 0
         self._time = 0
@@ -127,10 +130,12 @@ class PlanFacts:
         self._step["forward"] = self._intervals.begin()
         self._step["rows"] = _rows(self._torch, args)
         self._step["autocast"] = _autocast(self._torch)
+        self._forward_draws.begin()
 
     def _forward_ended(self, module: Any, result: Any) -> None:
         if module is not self._root or "forward" not in self._step:
             return
+        self._forward_draws.end()
         self._intervals.mark()
         self._step["forward_peak"] = self._step["forward"].peak
         self._step["loss_inside"] = _has_loss(self._torch, result)
@@ -159,6 +164,7 @@ class PlanFacts:
     def step_ended(self, step: int) -> None:
         if self._done:
             return
+        self._loop_draws.end()
         self._intervals.mark()
         self._step["step_peak"], self._intervals.highest = self._intervals.highest, 0
         backwards, self._backwards = self._steps.backwards - self._backwards, self._steps.backwards
@@ -218,8 +224,12 @@ class PlanFacts:
 
         @functools.wraps(original)
         def following(iterator: Any) -> Any:
+            # What the data set itself draws is drawn once per batch, whatever becomes of the batch.
+            if not self._done:
+                self._loop_draws.end()
             batch = original(iterator)
             if not self._done and self._torch.is_grad_enabled():
+                self._loop_draws.begin()
                 self._loader = {"rows": _rows(self._torch, batch), "steps": self._steps.count}
                 self._loader["resident"] = _resident(self._torch, getattr(iterator, "_dataset", None))
             return batch
@@ -273,6 +283,8 @@ class PlanFacts:
             scheduler=scheduled,
             lr_set_by_hand=len(set(map(str, self._rates))) > 1 and not scheduled,
             batchnorm=any(normalizes_over_batch(self._torch, entry) for entry in root.modules()) if root else None,
+            forward_draws=self._forward_draws.seen,
+            loop_draws=self._loop_draws.seen,
             loss=self._step.get("loss"),
             attention=scriptfacts.attention(root) if root is not None else [],
             autocast=self._step.get("autocast"),

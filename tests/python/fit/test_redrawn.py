@@ -1,0 +1,72 @@
+"""A plan says whether random numbers are others under it: with dropout they are, without it they are not."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+from typing import Any, Dict
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[3]
+PROGRAM = os.environ.get("OOMPROOF_BIN", str(ROOT / "target" / "release" / "oomproof"))
+PYTHON = os.environ.get("OOMPROOF_TEST_PYTHON", sys.executable)
+
+# Activations are most of what it takes: 2 * 2048 * 8192 numbers, and as many gradients.
+SCRIPT = """
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+data = TensorDataset(torch.randn(16384, 64), torch.randint(0, 10, (16384,)))
+model = nn.Sequential(nn.Linear(64, 8192), nn.ReLU(), nn.Dropout(RATE), nn.Linear(8192, 10)).cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for x, y in DataLoader(data, batch_size=2048):
+    nn.functional.cross_entropy(model(x.cuda()), y.cuda()).backward()
+    optimizer.step()
+    optimizer.zero_grad()
+"""
+LEFT = "micro-batch"
+NAMES = re.compile(r'^NAME = "([a-z-]+)"$', re.MULTILINE)
+LEVERS = [
+    name
+    for file in sorted((ROOT / "python" / "oomproof" / "levers").glob("*.py"))
+    for name in NAMES.findall(file.read_text())
+    if name != LEFT
+]
+# What a context takes on that card, by the catalog, in MiB.
+CONTEXT = 426
+
+
+def found(folder: Path, rate: str, *options: str) -> Dict[str, Any]:
+    (folder / "train.py").write_text(textwrap.dedent(SCRIPT.replace("RATE", rate)))
+    command = [PROGRAM, "fit", "--gpu", "rtx-4090", "--memory", f"{CONTEXT + 160}MiB", "--python", PYTHON, "--json",
+               "--without", ",".join(LEVERS), *options, "train.py"]  # fmt: skip
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=300)
+    assert done.stdout, done.stderr
+    report: Dict[str, Any] = json.loads(done.stdout)
+    return {**report, "code": done.returncode, "said": done.stderr}
+
+
+@pytest.mark.parametrize(("rate", "expected"), [("0.5", "redrawn"), ("0.0", "rounding")])
+def test_dropout_is_drawn_anew_for_the_parts(tmp_path: Path, rate: str, expected: str) -> None:
+    report = found(tmp_path, rate)
+    assert report["code"] == 0, report["said"]
+    chosen = report["plans"][report["chosen"]]
+    assert [lever["name"] for lever in chosen["levers"]] == [LEFT]
+    assert chosen["numerics"] == expected
+    assert (chosen["numerics_reason"] is not None) == (expected == "redrawn")
+    plan = (tmp_path / "plan.toml").read_text()
+    assert f'numerics = "{expected}"' in plan
+    assert ("numerics_reason = " in plan) == (expected == "redrawn")
+
+
+def test_the_same_numbers_are_not_kept_by_parts(tmp_path: Path) -> None:
+    report = found(tmp_path, "0.5", "--keep-numerics")
+    assert (report["code"], report["chosen"]) == (10, None), report["said"]
+    assert [each["numerics"] for each in report["not_allowed"] if each["lever"]["name"] == LEFT] == ["redrawn"]

@@ -11,6 +11,7 @@ import contextlib
 import functools
 from typing import Any, Dict, Iterator, List, Optional, Tuple
 
+from . import in_place
 from .changing_buffers import ChangingBuffers
 from .context import Context, Moment
 from .lever import Undo
@@ -66,6 +67,8 @@ class _Checkpointed:
         self.module = context.module(path)
         self._buffers = ChangingBuffers(self._torch, self.module, path)
         self._tried = False
+        # Watched in the first pass, if results are kept.
+        self._writes: Optional[Any] = None
 
     def forward(self) -> Any:
         from torch.utils.checkpoint import checkpoint
@@ -81,12 +84,18 @@ class _Checkpointed:
             result = checkpoint(original, *args, use_reentrant=False, context_fn=self._contexts, **kwargs)
             if before is not None:
                 self._tried = True
-                reason = self._buffers.changed(before)
+                reason = self._buffers.changed(before) or self._changes_what_is_kept()
                 if reason is not None:
                     self._context.refuse(reason, lever=NAME)
             return result
 
         return forward
+
+    def _changes_what_is_kept(self) -> Optional[str]:
+        writes, self._writes = self._writes, None
+        if writes is None or writes.by is None:
+            return None
+        return f"module `{self._path}` changes a result that `keep-matmul` keeps, in place by `{writes.by}`"
 
     def _contexts(self) -> Tuple[Any, Any]:
         first: Any = contextlib.nullcontext()
@@ -94,8 +103,12 @@ class _Checkpointed:
         if self._policy == "keep-matmul":
             from torch.utils.checkpoint import create_selective_checkpoint_contexts
 
-            keep, reuse = create_selective_checkpoint_contexts(_matrix_products(self._torch))
+            products = _matrix_products(self._torch)
+            keep, reuse = create_selective_checkpoint_contexts(products)
             first, second = keep, _both(second, reuse)
+            if not self._tried:
+                self._writes = in_place.writes(products)
+                first = _both(first, self._writes)
         return first, second
 
     def _without_cache(self, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> Tuple[Tuple[Any, ...], Dict[str, Any]]:

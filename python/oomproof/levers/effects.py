@@ -17,6 +17,9 @@ from .context import Context
 from .patches import Patches
 from .refusal import PlanRefused
 
+# The script calls functions of this file itself.
+OF_LEVER = "micro-batch"
+
 _Options = Dict[str, Any]
 # Where no label counts, gradients are zero and stay so.
 _LEAST_COUNT = 1e-6
@@ -81,6 +84,11 @@ class Effects:
     def _begin_part(self) -> None:
         self._backwards = 0
         self._stepped = []
+
+    @property
+    def inside(self) -> bool:
+        """Whether a batch is worked on."""
+        return self._open
 
     @property
     def _last(self) -> bool:

@@ -77,11 +77,12 @@ class _Loops:
         )
 
     def watch(self) -> Undo:
-        patches = Patches()
+        patches = self._patches
         torch = self.context.torch
         import torch.utils.data as data
 
         patches.later(self.effects.watch())
+        patches.later(self.context.each_optimizer(self._watch_steps))
         patches.wrap(data.DataLoader, "__iter__", self._wrap_iter)
         for kind in _subclasses_with_own(data.DataLoader):
             patches.wrap(kind, "__iter__", self._wrap_iter)
@@ -90,7 +91,6 @@ class _Loops:
         patches.later(self.trainer.undo)
         # Frameworks may be imported later, but they move the model before it trains.
         patches.wrap(torch.nn.Module, "to", self._wrap_to)
-        self._patches = patches
         self._look()
         return patches.undo
 
@@ -106,6 +106,16 @@ class _Loops:
             kind = getattr(module, name, None)
             if kind is not None:
                 self._patches.wrap(kind, "__iter__", self._wrap_iter)
+
+    def _watch_steps(self, optimizer: Any) -> None:
+        """A step for a batch that nothing took apart is one that the plan does not save anything in."""
+
+        def before_step(*_: Any) -> None:
+            if not (self.effects.inside or self.trainer.inside):
+                self.context.refuse("the script steps its optimizer for a batch that no loader gave it", lever=NAME)
+
+        handle = optimizer.register_step_pre_hook(before_step)
+        self._patches.later(handle.remove)
 
     def trains(self) -> bool:
         """Whether the loop that asks for a batch is one that trains."""

@@ -49,9 +49,20 @@ def joined(torch: Any, results: List[Any], sizes: List[int], weigh: Callable[[Li
 def _one(torch: Any, parts: List[Any], sizes: List[int], weigh: Callable[[List[Any]], Any]) -> Any:
     if all(part.dim() == 0 for part in parts):
         return weigh(parts)
-    if [int(part.shape[0]) for part in parts] != sizes:
+    if [part.dim() and int(part.shape[0]) for part in parts] != sizes:
         raise PlanRefused("the model gives tensors whose first dimension is not that of the batch")
+    require_same(parts)
     return torch.cat(parts)
+
+
+def require_same(parts: List[Any]) -> None:
+    """One result for several slices has one shape but for the rows.
+
+    Raises:
+        PlanRefused: It has not, as where each sample is compared with all others.
+    """
+    if len({tuple(part.shape[1:]) for part in parts}) > 1:
+        raise PlanRefused("the model gives tensors with two dimensions of the batch, and compares its samples")
 
 
 def _narrowed(total: int, start: int, size: int) -> Any:

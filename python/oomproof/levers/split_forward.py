@@ -79,6 +79,8 @@ class _Split:
         whole = run.outputs()
         if before is not None:
             self._tried = True
+            if len(set(sizes)) == 1 and total > 1:
+                self._compare(call, whole, sizes[0])
             reason = self._buffers.changed(before)
             if reason is not None:
                 raise PlanRefused(reason)
@@ -87,6 +89,16 @@ class _Split:
         anchor = torch.zeros((), device=live[0].device if live else None, requires_grad=True)
         outputs = iter(_function(torch).apply(anchor, run, len(live), *live))
         return trees.mapped(torch, whole, lambda tensor: next(outputs) if tensor.is_floating_point() else tensor)
+
+    def _compare(self, call: slices.Call, whole: Any, size: int) -> None:
+        """Refuses results whose shape depends on the slice, which slices of one size do not show."""
+        torch = self._torch
+        other = size - 1 if size > 1 else 2
+        total = slices.rows(torch, call) or 0
+        run = _Run(self._context, self._original, slices.cut(torch, call, [other, total - other])[:1], [other])
+        for one, of_other in zip(trees.tensors(torch, whole), trees.tensors(torch, run.once())):
+            if one.dim() and of_other.dim():
+                slices.require_same([one, of_other])
 
 
 class _Run:
@@ -118,6 +130,14 @@ class _Run:
         losses = iter(range(len(counts[0]) if counts else 0))
         return slices.joined(torch, results, self._sizes, lambda parts: self._weighed(next(losses), parts))
 
+    def once(self) -> Any:
+        """What the model gives for the first slice, with nothing kept or changed by it."""
+        before = self._state()
+        with self._torch.no_grad():
+            result = self._original(*self._calls[0][0], **self._calls[0][1])
+        self._restore(before)
+        return result
+
     def backward(self, gradients: List[Any]) -> None:
         """Computes each slice again, with its part of the gradients."""
         torch = self._torch
@@ -145,7 +165,9 @@ class _Run:
     def _count(self, loss: Any, size: int) -> Any:
         if not loss.requires_grad:
             return float(size)
-        reduction = loss_reduction.of(loss, samples=size, may_read=self._context.values_are_known)
+        reduction = loss_reduction.of(
+            loss, samples=size, may_read=self._context.values_are_known, model=self._context.model
+        )
         return float(size) if reduction.count is None else reduction.count.total.detach().clone()
 
     @staticmethod

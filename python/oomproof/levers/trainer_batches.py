@@ -17,6 +17,9 @@ from .context import Context
 from .patches import Patches
 from .refusal import PlanRefused
 
+# The script calls functions of this file itself.
+OF_LEVER = "micro-batch"
+
 _MODULE = "transformers.trainer"
 
 

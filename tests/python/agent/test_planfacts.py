@@ -132,3 +132,28 @@ def test_random_numbers_are_seen_where_they_are_drawn(
     assert done.code == 0, done.err
     facts = done.note("plan_facts")
     assert (facts["forward_draws"], facts["loop_draws"]) == expected
+
+
+RAW = """
+import torch
+from torch import nn
+from torch.utils.data import DataLoader
+net = nn.Linear(4, 4)
+opt = torch.optim.SGD(net.parameters(), lr=0.1)
+data = list(zip(torch.randn(24, 4), torch.arange(24) % 4))
+mean = sum(x.mean() for x, _ in DataLoader(data, batch_size=2))
+for step in range(3):
+    x, y = torch.randn(8, 4), torch.arange(8) % 4
+    opt.zero_grad()
+    nn.functional.cross_entropy(net(x), y).backward()
+    opt.step()
+"""
+
+
+def test_a_loader_that_is_read_before_training_gives_no_batch(
+    tmp_path: Any, fake_device: Any, fake_standins: Any
+) -> None:
+    done = Run(tmp_path, fake_device, fake_standins)(RAW, probe=True, full=True)
+    assert done.code == 0, done.err
+    facts = done.note("plan_facts")
+    assert (facts["batch_source"], facts["batch"]) == ("forward", 8)

@@ -91,6 +91,41 @@ PAIRS = {
 REFUSED = planned('name = "activation-checkpointing"\nmodules = ["layers.0"]')
 
 
+def broken() -> str:
+    """A folder of the program's parts, in which the code of a lever fails when it is used."""
+    folder = Path(tempfile.mkdtemp(prefix="broken-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    for part in ("agent", "levers"):
+        shutil.copytree(ROOT / "python" / "oomproof" / part, folder / part)
+    (folder / PROGRAM.with_name("liboomproof_vgpu.so").name).symlink_to(PROGRAM.with_name("liboomproof_vgpu.so"))
+    file = folder / "levers" / "effects.py"
+    text = file.read_text()
+    assert FINE in text
+    file.write_text(text.replace(FINE, FINE + "        [][len(self._sizes)]\n"))
+    return str(folder)
+
+
+FINE = """    def _settle(self) -> None:
+        \"""Divides the gradients by what was really counted.\"""
+"""
+BROKEN = {
+    part: Program(script, options=("--gpu", "h100", "--plan", "plan.toml"),
+                  files={"plan.toml": f"schema = 1\n[[lever]]\n{PLANS['micro']}\n"},
+                  environment={"OOMPROOF_RESOURCES": broken()} if part == "lever" else {})
+    for part, script in {"lever": SCRIPT, "script": SCRIPT.replace("    optimizer.step()", "    [][len(tokens)]")}.items()
+}  # fmt: skip
+
+
+def test_a_failure_in_the_code_of_a_lever_names_the_lever() -> None:
+    done = BROKEN["lever"].result()
+    assert done.code == 4 and "`micro-batch`: it failed with IndexError: list index out of range" in done.err
+
+
+def test_a_failure_of_the_script_names_no_lever() -> None:
+    done = BROKEN["script"].result()
+    assert done.code == 3 and "`micro-batch`" not in done.err
+
+
 @pytest.mark.parametrize("name", PAIRS)
 def test_takes_what_the_edit_takes(name: str) -> None:
     plan, edit = (program.result() for program in PAIRS[name])

@@ -120,6 +120,10 @@ def test_slices_of_a_pass_are_computed_once_more_in_the_backward_pass(planned: A
     rows: List[int] = []
     model.blocks[0].register_forward_pre_hook(lambda _, arguments: rows.append(len(arguments[0])))
     planned({"levers": [{"name": "split-forward", "chunks": 2}]}, model, optimizer)
+    # In the first step, results of another slice are compared with theirs.
+    step(model, optimizer, inputs, labels)
+    assert rows == [4, 4, 3, 4, 4]
+    rows.clear()
     step(model, optimizer, inputs, labels)
     assert rows == [4, 4, 4, 4]
 

@@ -119,6 +119,8 @@ CASES: List[Tuple[List[Lever], Program, float]] = [
     ([OFFLOAD], CONVOLUTIONS, EXACT),
     ([{**OFFLOAD, "modules": ["blocks.0"]}, checkpoint("blocks.1"), MICRO_2], EVERYTHING, ROUNDING),
     ([ALLOCATOR], LM, EXACT),
+    # A GPU would have to be asked before it starts.
+    ([named("allocator-settings", conf="backend:cudaMallocAsync")], LM, EXACT),
     ([named("set-to-none")], Program(body=zeroing), EXACT),
     ([named("set-to-none"), MICRO_2], EVERYTHING, ROUNDING),
     ([FUSED, named("set-to-none")], EVERYTHING, ROUNDING),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from pathlib import Path
 from typing import Any, Callable, Dict, List, Tuple
 
@@ -44,6 +45,37 @@ class Counting(nn.Module):
         return self.inner(F.one_hot(inputs, 11).float())
 
 
+class Pairs(Net):
+    """Scores of each sample with each other one, as for contrastive losses."""
+
+    def forward(self, inputs: Any) -> Any:
+        found = super().forward(inputs).flatten(1)
+        return found @ found.T
+
+
+class Recurrent(nn.Module):
+    """The recurrence changes the results of its own matrix products."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(11, 8)
+        self.inner = nn.GRU(8, 8, batch_first=True)
+        self.head = nn.Linear(8, 11)
+
+    def forward(self, inputs: Any) -> Any:
+        return self.head(self.inner(self.embedding(inputs))[0])
+
+
+class InPlace(nn.Module):
+    def __init__(self, *parts: nn.Module) -> None:
+        super().__init__()
+        self.inner = nn.Sequential(nn.Embedding(11, 8), nn.Linear(8, 8), *parts)
+        self.head = nn.Linear(8, 11)
+
+    def forward(self, inputs: Any) -> Any:
+        return self.head(self.inner(inputs))
+
+
 LM = Program()
 CONVOLUTIONS = Program(model=Convolutions, data=lambda: images(24), loss=nn.CrossEntropyLoss())
 
@@ -78,10 +110,18 @@ AT_ONCE: List[Tuple[Dict[str, Any], Program, str]] = [
     ({"levers": [{"name": "split-forward", "chunks": 2}]}, CONVOLUTIONS, "normalizes over the batch"),
     ({"levers": [{"name": "split-forward", "chunks": 2}]}, Program(model=Counting), "`inner.calls` changes"),
     ({"levers": [{"name": "split-forward", "chunks": 2}], "expects": {"batch": 5}}, LM, "had 5 rows"),
+    ({"levers": [{"name": "split-forward", "chunks": 2}]}, Program(model=Pairs), "compares its samples"),
+    ({"levers": [{"name": "split-forward", "chunks": 3}]}, Program(model=Pairs), "compares its samples"),
+    ({"levers": [{"name": "split-forward", "chunks": 8}]}, Program(model=Pairs), "compares its samples"),
+    ({"levers": [checkpoint("inner", policy="keep-matmul")]}, Program(model=Recurrent), "in place by `"),
+    (
+        {"levers": [checkpoint("inner", policy="keep-matmul")]},
+        Program(model=lambda: InPlace(nn.ReLU(inplace=True))),
+        "module `inner` changes a result that `keep-matmul` keeps, in place by `relu_`",
+    ),
     ({"levers": [{"name": "optimizer-in-backward"}]}, Program(clip=1.0), "clips gradients"),
     ({"levers": [{"name": "optimizer-in-backward"}]}, Program(scaled=True), "a `GradScaler` looks at all"),
     ({"levers": [{"name": "optimizer-in-backward"}, MICRO]}, LM, "added up over several backward passes"),
-    ({"levers": [{"name": "optimizer-state", "kind": "8bit"}]}, LM, "neither `bitsandbytes` nor `torchao`"),
     (
         {"levers": [{"name": "optimizer-state", "kind": "factored"}]},
         Program(optimizer=lambda parameters: torch.optim.SGD(parameters, lr=0.1)),
@@ -202,6 +242,45 @@ def test_a_batch_of_another_size() -> None:
     check(
         {"levers": [MICRO], "expects": {"batch": 6}}, LM, "the first batch had 6 rows when the plan was made, and has 8"
     )
+
+
+def test_packages_that_are_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    for package in ("bitsandbytes", "torchao", "peft"):
+        for name in [name for name in sys.modules if name.split(".")[0] == package]:
+            monkeypatch.delitem(sys.modules, name)
+        monkeypatch.setitem(sys.modules, package, None)
+    check(
+        {"levers": [{"name": "optimizer-state", "kind": "8bit"}]},
+        LM,
+        "neither `bitsandbytes` nor `torchao` is installed",
+    )
+    check({"levers": [{"name": "lora", "rank": 2}]}, LM, "`peft` is not installed")
+
+
+def test_what_is_changed_in_place_and_not_kept_is_no_matter() -> None:
+    plan = {"levers": [checkpoint("inner", policy="keep-matmul")]}
+    program = Program(model=lambda: InPlace(nn.LayerNorm(8), nn.ReLU(inplace=True)))
+    program.run(lambda model, optimizer: apply(plan, model, optimizer))
+
+
+@pytest.mark.parametrize("looped", [False, True])
+def test_a_batch_that_no_loader_gives_is_not_taken_apart_in_silence(looped: bool) -> None:
+    model = Net()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    inputs, labels = torch.utils.data.default_collate(tokens(8))
+    applied = apply({"levers": [MICRO]}, model, optimizer)
+    try:
+        # Another loop, over data that is only looked at.
+        with torch.no_grad():
+            for _ in torch.utils.data.DataLoader(tokens(8), batch_size=4) if looped else []:  # type: ignore[arg-type]
+                pass
+        cross_entropy(model(inputs), labels).backward()
+        with pytest.raises(PlanRefused) as caught:
+            optimizer.step()
+    finally:
+        applied.undo()
+    assert "for a batch that no loader gave it" in caught.value.reason
+    optimizer.step()
 
 
 def test_labels_counted_by_two_losses() -> None:

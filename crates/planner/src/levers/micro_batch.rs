@@ -3,7 +3,7 @@
 
 use serde_json::json;
 
-use crate::facts::BatchSource;
+use crate::facts::{BatchSource, Facts};
 use crate::lever::{Framework, Holds, Lever, Offered, Parameter, Script, Writing};
 use crate::lever_name::LeverName;
 use crate::lever_use::{LeverUse, Parameters};
@@ -52,16 +52,23 @@ fn check(script: &Script<'_>) -> Result<(), String> {
     if facts.batchnorm == Some(true) {
         return Err("batch normalization would see smaller batches".to_owned());
     }
-    let compares_samples = facts.loss.as_ref().is_some_and(|loss| {
-        loss.rows.is_some() && loss.rows == loss.classes && loss.rows == facts.batch
-    });
-    if compares_samples {
-        return Err("the loss compares the samples of a batch with each other".to_owned());
+    if compares_samples(facts) {
+        return Err(COMPARES.to_owned());
     }
     if facts.lr_set_by_hand == Some(true) {
         return Err("the script sets the learning rate from a counter of its own".to_owned());
     }
     Ok(())
+}
+
+/// Why a loss over pairs stands in the way.
+pub(super) const COMPARES: &str = "the loss compares the samples of a batch with each other";
+
+/// Whether the classes of the loss are the other samples.
+pub(super) fn compares_samples(facts: &Facts) -> bool {
+    facts.loss.as_ref().is_some_and(|loss| {
+        loss.rows.is_some() && loss.rows == loss.classes && loss.rows == facts.batch
+    })
 }
 
 fn options(script: &Script<'_>) -> Vec<Parameters> {

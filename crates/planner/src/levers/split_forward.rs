@@ -7,7 +7,7 @@ use crate::facts::BatchSource;
 use crate::lever::{Holds, Lever, Offered, Parameter, Script};
 use crate::lever_name::LeverName;
 use crate::lever_use::{LeverUse, Parameters};
-use crate::levers::micro_batch::piece_counts;
+use crate::levers::micro_batch::{COMPARES, compares_samples, piece_counts};
 use crate::numerics::{Numerics, Redraws};
 use crate::workload::{TimePart, Workload};
 
@@ -43,6 +43,9 @@ fn check(script: &Script<'_>) -> Result<(), String> {
     }
     if facts.batchnorm == Some(true) {
         return Err("batch normalization would see smaller batches".to_owned());
+    }
+    if compares_samples(facts) {
+        return Err(COMPARES.to_owned());
     }
     if !matches!(facts.batch_source, None | Some(BatchSource::Forward)) {
         return Err("`micro-batch` does the same without computing anything twice".to_owned());

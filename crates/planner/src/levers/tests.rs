@@ -134,6 +134,24 @@ fn pieces_of_batches() {
     );
 }
 
+#[test]
+fn loops_without_a_loader() {
+    use LeverName::SplitForward as Lever;
+    let of = |batch: u64, source: &str| json!({"batch": batch, "batch_source": source});
+    let offered = Ok(json!([{"chunks": 2}, {"chunks": 4}]));
+    check(Lever, &of(4, "forward"), V2_15, offered);
+    check(
+        Lever,
+        &of(4, "loader"),
+        V2_15,
+        Err("`micro-batch` does the same without computing anything twice"),
+    );
+    let mut facts = of(4, "forward");
+    facts["loss"] = json!({"kind": "cross_entropy", "rows": 4, "classes": 4});
+    let compares = "the loss compares the samples of a batch with each other";
+    check(Lever, &facts, V2_15, Err(compares));
+}
+
 /// How far results stay the same under this lever, and whether there is a reason of random numbers.
 fn check_numerics(name: LeverName, facts: &Value, expected: (Numerics, bool)) {
     let facts = Facts::from_json(&facts.to_string()).expect("facts");

@@ -261,7 +261,9 @@ class PlanFacts:
         blocks, chain = self._blocks.facts(root) if root is not None else ([], None)
         sizes = [_bytes(entry) for entry in parameters]
         loader = self._loader or {}
-        source = self._callers.source or ("loader" if loader.get("rows") else "forward")
+        # One that gave nothing since the step before began is not where this step has its batch from.
+        gives = bool(loader.get("rows")) and loader["steps"] >= self._steps.count - 1
+        source = self._callers.source or ("loader" if gives else "forward")
         optimizers = self._steps.optimizers()
         scheduled = any("initial_lr" in group for entry in optimizers for group in entry.param_groups)
         self._device.note(

@@ -43,6 +43,26 @@ class Plans:
             on_refused=self._refused,
         )
 
+    def failed(self, error: BaseException) -> None:
+        """The script ends by an error: one that a lever's own code raised is that lever's, and not the script's."""
+        trace = error.__traceback__
+        if self._plan is None or trace is None or not isinstance(error, Exception):
+            return
+        frames = []
+        while trace is not None:
+            frames.append(trace.tb_frame)
+            trace = trace.tb_next
+        folder = levers_folder() + os.sep
+        # A call of PyTorch that a lever only passes on has frames of PyTorch below the lever's.
+        for frame in reversed(frames):
+            if not frame.f_code.co_filename.startswith(folder):
+                return
+            lever = frame.f_globals.get("NAME") or frame.f_globals.get("OF_LEVER")
+            if lever is not None:
+                reason = f"it failed with {type(error).__name__}: {error}"
+                self._device.note(kind="plan_refused", lever=lever, reason=reason)
+                return
+
     def _applied(self) -> None:
         assert self._plan is not None
         self._device.note(kind="plan_applied", levers=self._plan.get("levers", []))

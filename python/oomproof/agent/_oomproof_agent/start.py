@@ -94,6 +94,7 @@ class Agent:
         self._init_skip: Optional[Any] = None
         self._autograd: Dict[str, Any] = {}
         self._facts: Optional[PlanFacts] = None
+        self._plans: Optional[Plans] = None
 
     def install(self) -> None:
         files = _part("files")
@@ -197,7 +198,8 @@ class Agent:
         self._apply_plan()
 
     def _apply_plan(self) -> None:
-        Plans(self._settings, self.device, self.exits, self.frames).watch(optimizers=self.steps.optimizers)
+        self._plans = Plans(self._settings, self.device, self.exits, self.frames)
+        self._plans.watch(optimizers=self.steps.optimizers)
 
     def _watch_optimizers(self) -> None:
         # The package hides its module of that name.
@@ -285,6 +287,8 @@ class Agent:
     def _failed(self, error: BaseException) -> None:
         if is_out_of_memory(error):
             self.ooms.passed(error)
+        elif self._plans is not None:
+            self._plans.failed(error)
 
     def _step_aside(self, what: str) -> None:
         import torch

@@ -14,7 +14,7 @@ def writes(kept: List[Any]) -> Any:
     import torch
     from torch.utils._python_dispatch import TorchDispatchMode
 
-    class Writes(TorchDispatchMode):
+    class Writes(TorchDispatchMode):  # type: ignore[misc]
         def __init__(self) -> None:
             super().__init__()
             self.by: Any = None

@@ -14,6 +14,7 @@ from . import expectations, splitting
 from .context import Context, Moment
 from .effects import Effects
 from .lever import Undo
+from .lightning_batches import LightningBatches
 from .parameters import Parameters, count, known
 from .patches import Patches
 from .refusal import PlanRefused
@@ -68,6 +69,12 @@ class _Loops:
         self.expected_once = False
         self._looked = False
         self._patches = Patches()
+        self.lightning = LightningBatches(
+            context,
+            chunks=chunks,
+            expects=lambda rows: expectations.check_batch(context, rows),
+            refused=lambda model: batch_normalization(context, model.named_modules()),
+        )
         self.trainer = TrainerBatches(
             context,
             chunks=chunks,
@@ -89,6 +96,7 @@ class _Loops:
         patches.attribute(data.DataLoader, "__init_subclass__", self._subclassed(data.DataLoader))
         patches.wrap(torch.nn.Module, "train", self._wrap_train)
         patches.later(self.trainer.undo)
+        patches.later(self.lightning.undo)
         # Frameworks may be imported later, but they move the model before it trains.
         patches.wrap(torch.nn.Module, "to", self._wrap_to)
         self._look()
@@ -97,6 +105,7 @@ class _Loops:
     def _look(self) -> None:
         """Puts the loops of frameworks in place, once they are imported."""
         self.trainer.look()
+        self.lightning.look()
         module = sys.modules.get(_ACCELERATE)
         if module is None or self._looked:
             return
@@ -111,16 +120,21 @@ class _Loops:
         """A step for a batch that nothing took apart is one that the plan does not save anything in."""
 
         def before_step(*_: Any) -> None:
-            if not (self.effects.inside or self.trainer.inside):
+            if not (self.effects.inside or self.inside_framework):
                 self.context.refuse("the script steps its optimizer for a batch that no loader gave it", lever=NAME)
 
         handle = optimizer.register_step_pre_hook(before_step)
         self._patches.later(handle.remove)
 
+    @property
+    def inside_framework(self) -> bool:
+        """Whether the loop is a framework's, which gets smaller batches instead."""
+        return self.trainer.inside or self.lightning.inside
+
     def trains(self) -> bool:
         """Whether the loop that asks for a batch is one that trains."""
         context = self.context
-        if self.trainer.inside or not context.torch.is_grad_enabled() or context.torch.is_inference_mode_enabled():
+        if self.inside_framework or not context.torch.is_grad_enabled() or context.torch.is_inference_mode_enabled():
             return False
         if context.model is None:
             return not self._evaluating and bool(context.optimizers())

@@ -37,17 +37,8 @@ fn check(script: &Script<'_>) -> Result<(), String> {
     if batch < 2 {
         return Err("the batch is one sample".to_owned());
     }
-    match facts.batch_source {
-        None | Some(BatchSource::Forward) => {
-            return Err("no loader was seen that cuts the data into batches".to_owned());
-        }
-        Some(BatchSource::Lightning) => {
-            return Err(
-                "Lightning steps from within, and takes `accumulate_grad_batches` itself"
-                    .to_owned(),
-            );
-        }
-        Some(_) => {}
+    if matches!(facts.batch_source, None | Some(BatchSource::Forward)) {
+        return Err("no loader was seen that cuts the data into batches".to_owned());
     }
     if facts.batchnorm == Some(true) {
         return Err("batch normalization would see smaller batches".to_owned());

@@ -110,12 +110,7 @@ fn pieces_of_batches() {
         V2_15,
         Err("no loader was seen that cuts the data into batches"),
     );
-    check(
-        Lever,
-        &of(8, "lightning"),
-        V2_15,
-        Err("Lightning steps from within, and takes `accumulate_grad_batches` itself"),
-    );
+    check(Lever, &of(6, "lightning"), V2_15, offered(&[2, 3, 6]));
     let mut facts = of(8, "loader");
     facts["batchnorm"] = json!(true);
     check(

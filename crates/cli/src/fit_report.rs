@@ -10,6 +10,7 @@ use serde::Serialize;
 use crate::commands::fit::{figures, verdict_of};
 use crate::exit::Exit;
 use crate::fitting::Found;
+use crate::given_back::GivenBack;
 use crate::trial::step_time;
 
 /// Everything that was found.
@@ -18,6 +19,8 @@ pub(crate) struct FitReport {
     pub schema: u32,
     /// Whether the script fits as it is, or a plan makes it fit.
     pub fits: bool,
+    /// Whether it fits as it is; then a plan is one under which a step takes less time.
+    pub fits_as_it_is: bool,
     /// The least that any plan was seen to take of the card; `None` when none was tried.
     pub floor_bytes: Option<Bytes>,
     /// The plan that took so little.
@@ -54,6 +57,8 @@ pub(crate) struct Base {
     pub process_bytes: Estimate,
     /// A training step on the device's clock: an estimate; 0 when it is not known.
     pub step_device_ns: u64,
+    /// How often its allocator had to give memory back on the card; `None` where it does not fit.
+    pub given_back: Option<GivenBack>,
 }
 
 /// A plan that was run.
@@ -98,20 +103,22 @@ impl Base {
             peak_reserved_bytes,
             process_bytes,
             step_device_ns: step_time(needed).get(),
+            given_back: None,
         }
     }
 }
 
 impl FitReport {
-    /// Nothing found yet; `plain` is the run of the script as it is.
-    pub(crate) fn new(plain: &Verdict, base: Base) -> Self {
+    /// Nothing found yet; `plain` is the run of the script as it is, `needed` that with ample memory.
+    pub(crate) fn new(plain: &Verdict, needed: &Verdict) -> Self {
         Self {
             schema: 1,
             fits: false,
+            fits_as_it_is: false,
             floor_bytes: None,
             floor: None,
             device: plain.device.clone(),
-            base,
+            base: Base::of(plain, needed),
             plans: Vec::new(),
             chosen: None,
             not_allowed: Vec::new(),
@@ -127,12 +134,15 @@ impl FitReport {
     }
 
     /// The script fits as it is.
-    pub(crate) fn fits_already(plain: &Verdict) -> Self {
-        Self {
+    pub(crate) fn fits_already(plain: &Verdict, given_back: GivenBack) -> Self {
+        let mut report = Self {
             fits: true,
+            fits_as_it_is: true,
             finished: true,
-            ..Self::new(plain, Base::of(plain, plain))
-        }
+            ..Self::new(plain, plain)
+        };
+        report.base.given_back = Some(given_back);
+        report
     }
 
     /// Takes over what a search has found.
@@ -171,7 +181,9 @@ impl FitReport {
             Strictness::Lenient => floor.process_bytes.likely,
         });
         self.plans = plans;
-        self.chosen = report.chosen;
+        // The script as it is needs no plan.
+        let is_plan = |chosen: &usize| !report.pareto[*chosen].levers.is_empty();
+        self.chosen = report.chosen.filter(is_plan);
         self.not_allowed.clone_from(&report.not_allowed);
         self.useless = report
             .useless
@@ -185,7 +197,7 @@ impl FitReport {
         self.tried += report.tried;
         self.failed += report.failed;
         self.finished = found.is_whole;
-        self.fits = self.chosen.is_some();
+        self.fits = self.fits_as_it_is || self.chosen.is_some();
     }
 
     /// The plan to use.
@@ -216,7 +228,7 @@ impl FitReport {
                 reason,
             });
         }
-        self.fits = false;
+        self.fits = self.fits_as_it_is;
     }
 
     /// How the verb ends.

@@ -25,6 +25,7 @@ pub(crate) fn render(report: &FitReport, took: Duration) -> String {
 
 fn write(out: &mut String, report: &FitReport, took: Duration) -> fmt::Result {
     writeln!(out, "{}", first_line(report))?;
+    write_given_back(out, report)?;
     if let Some(chosen) = report.chosen() {
         write_chosen(out, report, chosen)?;
     }
@@ -53,19 +54,24 @@ fn first_line(report: &FitReport) -> String {
     let device = &report.device;
     let card = format!("{} on {}", device.total_bytes, device.name);
     let base = &report.base;
+    if report.fits_as_it_is {
+        let room = device
+            .total_bytes
+            .saturating_sub(device.reserved_by_others_bytes);
+        let headroom = room.saturating_sub(base.process_bytes.likely);
+        let faster = report.chosen().map_or_else(String::new, |chosen| {
+            let time = times(chosen.relative_time);
+            let changes = changes(chosen);
+            format!("; with {changes} a step takes {time} the time")
+        });
+        return format!(
+            "{} as it is: peak {} of {card} (allocated), about {} with context, {headroom} to spare{faster}",
+            "fits".color(AnsiColors::Green).bold(),
+            base.peak_allocated_bytes,
+            base.process_bytes.likely
+        );
+    }
     let Some(chosen) = report.chosen() else {
-        if report.fits {
-            let room = device
-                .total_bytes
-                .saturating_sub(device.reserved_by_others_bytes);
-            let headroom = room.saturating_sub(base.process_bytes.likely);
-            return format!(
-                "{} as it is: peak {} of {card} (allocated), about {} with context, {headroom} to spare",
-                "fits".color(AnsiColors::Green).bold(),
-                base.peak_allocated_bytes,
-                base.process_bytes.likely
-            );
-        }
         let least = report.floor_bytes.map_or_else(String::new, |floor| {
             format!("; the least that was reached is {floor} with context")
         });
@@ -81,10 +87,7 @@ fn first_line(report: &FitReport) -> String {
             )
         };
     };
-    let changes = match chosen.levers.len() {
-        1 => "1 change".to_owned(),
-        count => format!("{count} changes"),
-    };
+    let changes = changes(chosen);
     format!(
         "{} with {changes}: peak {} instead of {} (allocated), about {} with context of {card}, {} the time",
         "fits".color(AnsiColors::Green).bold(),
@@ -93,6 +96,49 @@ fn first_line(report: &FitReport) -> String {
         chosen.process_bytes.likely,
         times(chosen.relative_time),
     )
+}
+
+fn changes(plan: &Listed) -> String {
+    match plan.levers.len() {
+        1 => "1 change".to_owned(),
+        count => format!("{count} changes"),
+    }
+}
+
+/// What fitting costs a script that fits as it is, and how to ask for a faster plan where none was looked for.
+fn write_given_back(out: &mut String, report: &FitReport) -> fmt::Result {
+    let Some(given_back) = report.base.given_back.filter(|_| report.fits_as_it_is) else {
+        return Ok(());
+    };
+    let margins = Margins {
+        lead: "  ",
+        line: LINE,
+    };
+    if given_back.times > 0 {
+        let times = match given_back.times {
+            1 => "once".to_owned(),
+            times => format!("{times} times"),
+        };
+        let text = format!(
+            "its allocator had to give memory back to the card {times}, in {} of {} steps; each time the card waits, which no figure here counts",
+            given_back.steps, given_back.of_steps
+        );
+        wrap(out, &text, margins)?;
+    }
+    if report.tried > 0 && report.chosen.is_none() {
+        wrap(
+            out,
+            "no plan was found under which a step takes at least 2 % less time",
+            margins,
+        )?;
+    } else if given_back.times == 0 && report.tried == 0 {
+        wrap(
+            out,
+            "`--faster` searches for a plan under which a step takes less time",
+            margins,
+        )?;
+    }
+    Ok(())
 }
 
 fn times(relative: f64) -> String {

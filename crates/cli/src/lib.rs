@@ -23,6 +23,7 @@ mod child;
 mod duration;
 mod fitting;
 mod folders;
+mod given_back;
 mod launch;
 mod live;
 mod notebook;

@@ -8,6 +8,19 @@ use crate::lever_name::LeverName;
 use crate::numerics::Numerics;
 use crate::torch_version::TorchVersion;
 
+/// Where the script as it is fits, a plan is worth naming when it saves so much of a step.
+pub(crate) const LEAST_SPEEDUP: f64 = 0.02;
+
+/// Whether a script that fits as it is is left alone.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Aim {
+    /// The cheapest plan that fits, and none where none is needed.
+    #[default]
+    Fit,
+    /// Also where the script fits as it is, a plan under which a step takes at least 2 % less time.
+    Faster,
+}
+
 /// What is wanted, and what may be done for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Goal {
@@ -21,6 +34,8 @@ pub struct Goal {
     pub numerics: Numerics,
     /// The release of torch; what needs a certain one is left out where it is unknown.
     pub torch: Option<TorchVersion>,
+    /// Whether a script that fits as it is is left alone.
+    pub aim: Aim,
     /// After so many runs the search is over, whatever may be left.
     pub most_trials: usize,
 }
@@ -34,6 +49,7 @@ impl Goal {
             forbid: BTreeSet::new(),
             numerics: Numerics::Redrawn,
             torch: None,
+            aim: Aim::Fit,
             most_trials: 60,
         }
     }

@@ -60,7 +60,7 @@ pub use any_order::choices_in_any_order;
 pub use facts::{
     Attention, BatchSource, Block, Evaluation, Facts, FactsError, Loss, Optimizer, Point, Points,
 };
-pub use goal::Goal;
+pub use goal::{Aim, Goal};
 pub use lever::{Framework, FrameworkError, Writing};
 pub use lever_name::{LeverName, LeverNameError};
 pub use lever_use::{LeverUse, Parameters};

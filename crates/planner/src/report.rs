@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use crate::estimate::whole_bytes;
 use crate::facts::Facts;
-use crate::goal::Goal;
+use crate::goal::{Goal, LEAST_SPEEDUP};
 use crate::lattice::is_allowed;
 use crate::lever::{Offered, Script};
 use crate::lever_name::LeverName;
@@ -28,7 +28,8 @@ pub struct Report {
     /// The plans that were run and that no other beats in memory and time, the fastest first. The script as it is, is
     /// among them when none beats it.
     pub pareto: Vec<VerifiedPlan>,
-    /// Which of them to use: the fastest that fits.
+    /// Which of them to use: the fastest that fits. Where the script as it is fits, it is that one unless a plan is
+    /// faster by what makes it worth naming.
     pub chosen: Option<usize>,
     /// The plan with the least memory of all that were run.
     pub floor: Option<VerifiedPlan>,
@@ -109,13 +110,17 @@ pub(crate) fn report(
         .iter()
         .find(|plan| plan.measured.fits)
         .map(|plan| plan.relative_time);
-    let best = fastest.and_then(|fastest| {
+    let is_worth_naming = fastest.is_some_and(|fastest| fastest <= 1.0 - LEAST_SPEEDUP);
+    let plain = verified.iter().find(|plan| plan.levers.is_empty());
+    let plain = plain.filter(|plain| plain.measured.fits && !is_worth_naming);
+    let fastest_fitting = fastest.and_then(|fastest| {
         verified
             .iter()
             .filter(|plan| plan.measured.fits && plan.relative_time <= fastest + SAME_TIME)
             .min_by_key(|plan| (plan.levers.len(), plan.measured.step_ns))
             .cloned()
     });
+    let best = plain.cloned().or(fastest_fitting);
     let mut pareto: Vec<VerifiedPlan> = Vec::new();
     for plan in verified {
         let is_best = best.as_ref() == Some(&plan);

@@ -16,7 +16,7 @@ use crate::estimate::{
     MEMORY_PARTS, Scale, TIME_PARTS, memory_calibration, time_calibration, whole_bytes,
 };
 use crate::facts::Facts;
-use crate::goal::Goal;
+use crate::goal::{Aim, Goal, LEAST_SPEEDUP};
 use crate::lattice::Lattice;
 use crate::lever::Script;
 use crate::lever_name::LeverName;
@@ -36,6 +36,8 @@ const LIKELIER: f64 = 0.03;
 const LEAST_GAIN: f64 = 0.0015;
 /// Nothing fits when no plan is more likely to than this.
 const UNLIKELY: f64 = 0.02;
+/// Where nothing fits, a plan is tried for how small it gets if it is believed to be smaller by this part of the process.
+const LEAST_LESS: f64 = 0.002;
 /// Of two plans of the same time, the one with fewer levers: each counts as this part of a step.
 const PRICE_OF_LEVER: f64 = 0.0003;
 /// A lever that refused so often is not tried again.
@@ -324,15 +326,25 @@ impl Search {
         }
     }
 
+    /// Where the script as it is fits because its allocator gives memory back, what needs no more than it fits too.
     fn limit(&self) -> f64 {
-        self.goal.memory.get() as f64 / self.scale.bytes
+        let memory = if self.base.fits {
+            self.goal.memory.max(self.base.process_high)
+        } else {
+            self.goal.memory
+        };
+        memory.get() as f64 / self.scale.bytes
     }
 
-    /// The least time of what was run and fits, as a part of the base run's.
+    /// The least time of what was run and fits, as a part of the base run's; the script as it is counts as what a plan
+    /// must come to, to be worth naming beside it.
     fn best(&self) -> Option<f64> {
         self.tried
             .iter()
             .filter_map(|tried| match tried.outcome {
+                Outcome::Ran(measured) if measured.fits && tried.levers.is_empty() => {
+                    Some(1.0 - LEAST_SPEEDUP)
+                }
                 Outcome::Ran(measured) if measured.fits => Some(
                     measured.step_ns.get() as f64 / self.scale.ns
                         + PRICE_OF_LEVER * tried.levers.len() as f64,
@@ -355,7 +367,8 @@ impl Search {
     }
 
     fn choose(&self) -> Option<usize> {
-        if self.base.fits || self.n_trials >= self.goal.most_trials {
+        let is_answered = self.base.fits && self.goal.aim == Aim::Fit;
+        if is_answered || self.n_trials >= self.goal.most_trials {
             return None;
         }
         let untried = (0..self.states.len()).filter(|at| self.states[*at] == State::Untried);
@@ -402,6 +415,7 @@ impl Search {
         };
         let mut cheapest: Option<(usize, f64)> = None;
         let mut likeliest: Option<(usize, Guess)> = None;
+        let mut smallest: Option<(usize, f64)> = None;
         for at in untried {
             let memory = self.guess_memory(at);
             if memory.is_at_most(limit) >= wanted {
@@ -421,19 +435,27 @@ impl Search {
             if is_likelier {
                 likeliest = Some((at, memory));
             }
+            if smallest.is_none_or(|(_, least)| memory.mean < least) {
+                smallest = Some((at, memory.mean));
+            }
         }
         if let Some((at, _)) = cheapest {
             return Some(at);
         }
         let (at, memory) = likeliest?;
-        let is_smallest_known = self
-            .smallest_tried()
-            .is_some_and(|least| least <= memory.mean);
-        (memory.is_at_most(limit) >= UNLIKELY || !is_smallest_known).then_some(at)
+        if memory.is_at_most(limit) >= UNLIKELY {
+            return Some(at);
+        }
+        // Nothing fits; how small it gets is known when none is believed to be smaller than the smallest that was run.
+        let known = self.smallest_known();
+        smallest
+            .filter(|(_, least)| known.is_none_or(|known| *least < known - LEAST_LESS))
+            .map(|(at, _)| at)
     }
 
-    /// The least process of what was run, as a part of the base run's.
-    fn smallest_tried(&self) -> Option<f64> {
+    /// The least process of what was run or runs now, as a part of the base run's.
+    fn smallest_known(&self) -> Option<f64> {
+        let running = self.running.iter().map(|at| self.guess_memory(*at).mean);
         self.tried
             .iter()
             .filter_map(|tried| match tried.outcome {
@@ -442,6 +464,7 @@ impl Search {
                 }
                 _ => None,
             })
+            .chain(running)
             .min_by(f64::total_cmp)
     }
 }

@@ -4,7 +4,9 @@
 #![expect(clippy::cast_sign_loss, reason = "figures of the truth are positive")]
 #![expect(clippy::print_stderr, reason = "the long survey tells what it found")]
 
-use oomproof_planner::{Facts, Goal, LeverName, LeverUse, Measured, Outcome, Search, TorchVersion};
+use oomproof_planner::{
+    Aim, Facts, Goal, LeverName, LeverUse, Measured, Outcome, Report, Search, TorchVersion,
+};
 use oomproof_units::{Bytes, Nanos};
 use serde_json::json;
 
@@ -360,8 +362,24 @@ fn cell(world: &World, level: f64, at_once: usize) -> Cell {
         .map(|it| it.step_ns.get())
         .min();
 
+    let report = searched(world, memory, Aim::Fit, at_once);
+    let chosen = report.chosen.map(|at| &report.pareto[at]);
+    Cell {
+        found: chosen.map(|plan| {
+            assert!(plan.measured.fits);
+            plan.measured.step_ns.get() as f64 / best.unwrap_or(1) as f64
+        }),
+        is_feasible: best.is_some(),
+        tried: report.tried,
+        failed: report.failed,
+    }
+}
+
+/// What a search comes to when it is let go to its end.
+fn searched(world: &World, memory: Bytes, aim: Aim, at_once: usize) -> Report {
     let mut goal = Goal::fit_into(memory);
     goal.torch = Some(TorchVersion::new(2, 15));
+    goal.aim = aim;
     let base = world.measured(&Means::default(), memory);
     let mut search = Search::new(world.facts(), base, goal);
     let mut running = Vec::new();
@@ -380,17 +398,7 @@ fn cell(world: &World, level: f64, at_once: usize) -> Cell {
         search.tell(candidate.id, Outcome::Ran(measured));
     }
     assert!(search.finished());
-    let report = search.report();
-    let chosen = report.chosen.map(|at| &report.pareto[at]);
-    Cell {
-        found: chosen.map(|plan| {
-            assert!(plan.measured.fits);
-            plan.measured.step_ns.get() as f64 / best.unwrap_or(1) as f64
-        }),
-        is_feasible: best.is_some(),
-        tried: report.tried,
-        failed: report.failed,
-    }
+    search.report()
 }
 
 /// What many cells came to.
@@ -438,6 +446,85 @@ fn finds_what_trying_everything_finds() {
 #[test]
 fn finds_it_with_two_runs_at_once() {
     check(&survey(6..=7, &[0.3], 2));
+}
+
+/// Where the script fits as it is, the best plan is named when it is faster by 2 %, and the script itself otherwise.
+#[test]
+fn finds_what_is_faster_than_a_script_that_fits() {
+    let mut seen = [false; 2];
+    for (seed, fused) in [(1, 0.3), (3, 0.3), (8, 0.3), (1, 0.999), (3, 0.999)] {
+        let world = World {
+            fused,
+            ..World::random(seed)
+        };
+        let plain = world.measured(&Means::default(), Bytes::new(u64::MAX));
+        let memory = plain.process_high;
+        let all = world.all();
+        let times = all.iter().map(|means| world.measured(means, memory));
+        let times = times.filter(|it| it.fits).map(|it| it.step_ns.get());
+        let best = times.min().expect("the script itself") as f64 / plain.step_ns.get() as f64;
+
+        let alone = searched(&world, memory, Aim::Fit, 1);
+        assert_eq!((alone.tried, alone.chosen), (0, Some(0)), "{seed}");
+        let report = searched(&world, memory, Aim::Faster, 1);
+        let chosen = &report.pareto[report.chosen.expect("the script itself fits")];
+        let is_faster = !chosen.levers.is_empty();
+        assert!(chosen.measured.fits);
+        assert_eq!(is_faster, best <= 0.98, "{seed} {best} {chosen:?}");
+        assert!(!is_faster || chosen.relative_time <= best + 0.01, "{seed}");
+        assert!(report.tried <= 12, "{seed} {}", report.tried);
+        seen[usize::from(is_faster)] = true;
+    }
+    assert_eq!(seen, [true; 2]);
+}
+
+/// A script that fits although it reserves more, because its allocator gives memory back: plans that need no more are
+/// tried, and believed when they were run.
+#[test]
+fn finds_what_is_faster_than_a_script_that_gives_memory_back() {
+    let world = World {
+        fused: 0.3,
+        ..World::random(8)
+    };
+    let fits = Measured {
+        fits: true,
+        ..world.measured(&Means::default(), Bytes::new(u64::MAX))
+    };
+    let mut goal = Goal::fit_into(Bytes::new(fits.process_high.get() / 10 * 9));
+    goal.torch = Some(TorchVersion::new(2, 15));
+    goal.aim = Aim::Faster;
+    let mut search = Search::new(world.facts(), fits, goal);
+    while let Some(candidate) = search.next() {
+        let measured = world.measured(&means(&candidate.levers), fits.process_high);
+        search.tell(candidate.id, Outcome::Ran(measured));
+    }
+    let report = search.report();
+    let chosen = &report.pareto[report.chosen.expect("the script itself fits")];
+    assert!(
+        chosen.relative_time <= 0.98 && !chosen.levers.is_empty(),
+        "{chosen:?}"
+    );
+}
+
+/// Below the floor, the floor is what is found, within what the model is known to be wrong.
+#[test]
+fn names_the_floor_where_nothing_fits() {
+    for seed in 1..=6 {
+        let world = World::random(seed);
+        let unlimited = Bytes::new(u64::MAX);
+        let all = world.all();
+        let processes = all
+            .iter()
+            .map(|means| world.measured(means, unlimited).process_high.get());
+        let floor = processes.min().expect("plans");
+        let report = searched(&world, Bytes::new(floor / 4 * 3), Aim::Fit, 1);
+        assert_eq!(report.chosen, None);
+        let found = report.floor.expect("plans").measured.process_high.get();
+        // Plans with several policies are not among those that were counted, and may be smaller.
+        let over = found as f64 / floor as f64;
+        assert!(over <= 1.005, "{seed}: {over} after {}", report.tried);
+        assert!(report.tried <= 8, "{seed}: {over} after {}", report.tried);
+    }
 }
 
 /// `cargo test --release -p oomproof-planner --test optimum -- --ignored --nocapture`

@@ -14,8 +14,8 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use oomproof_analysis::{Estimate, Strictness, Verdict};
 use oomproof_planner::{
-    Facts, Framework, FrameworkError, Goal, LeverName, LeverUse, Measured, Numerics, Plan, Search,
-    TorchVersion, Verified, Writing, code,
+    Aim, Facts, Framework, FrameworkError, Goal, LeverName, LeverUse, Measured, Numerics, Plan,
+    Search, TorchVersion, Verified, Writing, code,
 };
 use oomproof_profile::Profile;
 use oomproof_units::Bytes;
@@ -28,9 +28,10 @@ use crate::commands::{fleet, max_batch};
 use crate::duration;
 use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::fit_report::{Base, FitReport, Listed};
+use crate::fit_report::{FitReport, Listed};
 use crate::fit_text;
 use crate::fitting::{Ends, Found, find, in_short};
+use crate::given_back::GivenBack;
 use crate::launch::{Extent, Facts as Gathering, Launch, Outcome};
 use crate::plan_file;
 use crate::platform;
@@ -38,7 +39,7 @@ use crate::printer;
 use crate::profile_file;
 use crate::resources::Resources;
 use crate::split::UserCommand;
-use crate::trial::{Ran, Setup, Trials, facts_of, room};
+use crate::trial::{Ran, Setup, Trials, facts_of, room, step_time};
 use crate::valuation::ValueArgs;
 use crate::verdict_text;
 use crate::warm::{self, Started, Warm};
@@ -98,6 +99,10 @@ pub(crate) struct FitArgs {
     /// Use only levers under which results are the same bit for bit
     #[arg(long)]
     pub keep_numerics: bool,
+
+    /// Where the script fits as it is, search for a plan all the same: one under which a step takes at least 2 % less time
+    #[arg(long, conflicts_with_all = ["gpus", "max_batch"])]
+    pub faster: bool,
 
     /// End the search after this long with the best plan so far
     #[arg(long, value_name = "DURATION", default_value = "3m", value_parser = duration::parse)]
@@ -309,41 +314,70 @@ impl Fitting<'_> {
             }),
         };
         let (plain, needed) = (plain?, needed?);
-        if Exit::of_verdict(plain.outcome.code) == Exit::Done {
-            return Ok(Ended::Report(Box::new(FitReport::fits_already(
-                &plain.outcome.verdict,
-            ))));
-        }
-        if Exit::of_verdict(plain.outcome.code) != Exit::DoesNotFit {
-            return Ok(Ended::NotMeasured(Box::new(plain.outcome)));
-        }
-        if Exit::of_verdict(needed.outcome.code) != Exit::Done {
-            return Ok(Ended::NotMeasured(Box::new(needed.outcome)));
-        }
         let one = begun.elapsed();
-        self.search(&trials, &plain.outcome.verdict, &needed, one)
-            .map(|report| Ended::Report(Box::new(report)))
+        let report = match Exit::of_verdict(plain.outcome.code) {
+            Exit::Done => self.faster(&trials, &plain, &needed, one)?,
+            Exit::DoesNotFit if Exit::of_verdict(needed.outcome.code) != Exit::Done => {
+                return Ok(Ended::NotMeasured(Box::new(needed.outcome)));
+            }
+            Exit::DoesNotFit => {
+                let report = FitReport::new(&plain.outcome.verdict, &needed.outcome.verdict);
+                let facts = facts(&needed.profile)?;
+                self.search(&trials, report, &needed, &facts, one)?
+            }
+            _ => return Ok(Ended::NotMeasured(Box::new(plain.outcome))),
+        };
+        Ok(Ended::Report(Box::new(report)))
+    }
+
+    /// The script fits as it is. A plan is looked for where the allocator had to give memory back for that, which costs
+    /// time on a card, and where it is asked for.
+    fn faster(
+        &self,
+        trials: &Trials<'_>,
+        plain: &Ran,
+        needed: &Ran,
+        one: Duration,
+    ) -> Result<FitReport, Failure> {
+        let given_back = GivenBack::of(&plain.profile);
+        let mut report = FitReport::fits_already(&plain.outcome.verdict, given_back);
+        if given_back.times == 0 && !self.args.faster {
+            return Ok(report);
+        }
+        let facts = match facts(&needed.profile) {
+            Ok(facts) if Exit::of_verdict(needed.outcome.code) == Exit::Done => facts,
+            Ok(_) => return Ok(report),
+            // What fits needs no plan.
+            Err(failure) => {
+                printer::say(&failure.text);
+                return Ok(report);
+            }
+        };
+        printer::say("it fits as it is; plans under which a step takes less time are looked for");
+        report.base.step_device_ns = step_time(&needed.outcome.verdict).get();
+        report.finished = false;
+        self.search(trials, report, needed, &facts, one)
     }
 
     fn search(
         &self,
         trials: &Trials<'_>,
-        plain: &Verdict,
+        mut report: FitReport,
         needed: &Ran,
+        facts: &Facts,
         one: Duration,
     ) -> Result<FitReport, Failure> {
-        let facts = facts(&needed.profile)?;
-        // The run on the card has shown that it does not fit, whatever the figures with ample memory are.
+        // The run on the card has shown whether it fits, whatever the figures with ample memory are.
         let measured = Measured {
-            fits: false,
+            fits: report.fits_as_it_is,
             ..trials.measured(&needed.outcome.verdict, &self.request.card)
         };
-        let base = Base::of(plain, &needed.outcome.verdict);
         let timeout = (one * HANGS).clamp(
             LEAST_TIMEOUT.min(self.args.timeout),
             self.args.timeout.max(LEAST_TIMEOUT),
         );
-        let mut report = FitReport::new(plain, base);
+        let mut goal = self.args.goal(self.request, &self.request.card);
+        goal.aim = Aim::Faster;
         // Evaluation or saving may need more than training; then they are part of every run.
         for extent in [Extent::Training, Extent::Steady] {
             let setup = Setup {
@@ -354,23 +388,19 @@ impl Fitting<'_> {
                 facts: Gathering::Ignored,
                 timeout,
             };
-            let search = Search::new(
-                facts.clone(),
-                measured,
-                self.args.goal(self.request, &self.request.card),
-            );
+            let search = Search::new(facts.clone(), measured, goal.clone());
             let found = find(trials, &setup, search, self.ends)?;
             report.take(&found, measured.step_ns, self.args.strictness());
             let Some(chosen) = report.chosen() else {
                 break;
             };
             let levers = chosen.levers.clone();
-            let plan = plan_file::plan(&levers, self.request, &facts);
+            let plan = plan_file::plan(&levers, self.request, facts);
             let verified = self.verify(trials, &plan, &setup)?;
             match verified {
                 Verification::Fits(verdict) => {
                     report.verified(&verdict);
-                    self.finish(&mut report, plan, &facts)?;
+                    self.finish(&mut report, plan, facts)?;
                     break;
                 }
                 Verification::DoesNot(why) => {
@@ -382,7 +412,7 @@ impl Fitting<'_> {
                 }
                 Verification::Interrupted => {
                     report.interrupted = true;
-                    self.finish(&mut report, plan, &facts)?;
+                    self.finish(&mut report, plan, facts)?;
                     break;
                 }
             }

@@ -113,8 +113,11 @@ impl BlockModel {
             Mode::Full => self.forward_ns,
             Mode::KeepProducts => self.forward_ns * REST_OF_PRODUCTS,
             Mode::Offload => {
-                // There and back, on the stream that computes.
-                2.0 * self.saved_in_step / HOST_BYTES_PER_NS
+                // The way there beside the block's forward pass, the way back beside its backward pass: what of them
+                // is longer than that.
+                let way = self.saved_in_step / HOST_BYTES_PER_NS;
+                (way - self.forward_ns).max(0.0)
+                    + (way - self.forward_ns * BACKWARD_OVER_FORWARD).max(0.0)
             }
         }
     }
@@ -425,4 +428,29 @@ fn outermost(blocks: &[Block]) -> impl Iterator<Item = &Block> {
         })
         .collect();
     chosen.into_iter().map(move |at| &blocks[at])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What it adds to a step that a block keeps so many bytes on the host, when its forward pass takes so long.
+    fn check(saved: f64, forward_ns: f64, expected: f64) {
+        let block = BlockModel {
+            forward_ns,
+            saved_in_step: saved,
+            ..BlockModel::new(&Block::default())
+        };
+        let found = block.extra_ns(Mode::Offload);
+        assert!((found - expected).abs() < 1e-6, "{found} {expected}");
+    }
+
+    #[test]
+    fn the_way_over_the_bus_counts_as_far_as_it_is_longer_than_the_block() {
+        let micros = 1000.0 * HOST_BYTES_PER_NS;
+        check(10.0 * micros, 0.0, 20_000.0);
+        check(10.0 * micros, 3000.0, 7000.0 + 4000.0);
+        check(10.0 * micros, 8000.0, 2000.0);
+        check(10.0 * micros, 12_000.0, 0.0);
+    }
 }

@@ -1,8 +1,7 @@
 """Activations wait in host memory for the backward pass.
 
 The hooks of autograd see every tensor that is kept, parameters among them; those stay, as what is moved is only worth
-the way over the bus when nothing else holds it. A tensor that several operators keep is moved once. The copies are made
-on the stream that computes, so that no memory is used before it was read.
+the way over the bus when nothing else holds it. A tensor that several operators keep is moved once.
 """
 
 from __future__ import annotations
@@ -11,6 +10,7 @@ import functools
 from typing import Any, Dict, List, Optional, Set, Tuple
 
 from .context import Context, Moment
+from .host_copies import HostCopies, Kept, Use
 from .lever import Undo
 from .parameters import Parameters, known, paths
 from .patches import Patches
@@ -36,17 +36,10 @@ def apply(context: Context, parameters: Parameters) -> Undo:
     patches = Patches()
     offload = _Offload(context, least_bytes=int(parameters.get("least_bytes", _LEAST_BYTES)))
     chosen = paths(parameters, "modules")
-    for module in [context.module(path) for path in chosen] if chosen else [context.root()]:
-        patches.attribute(module, "forward", offload.around(module.forward))
+    modules = [context.module(path) for path in chosen] if chosen else [context.root()]
+    for module in modules:
+        patches.attribute(module, "forward", offload.around(module.forward, is_last=module is modules[-1]))
     return patches.undo
-
-
-class _Kept:
-    """A tensor in host memory."""
-
-    def __init__(self, host: Any, device: Any) -> None:
-        self.host = host
-        self.device = device
 
 
 class _Offload:
@@ -56,9 +49,10 @@ class _Offload:
         self._least = least_bytes
         self._resident: Set[int] = set()
         # By storage and view; while a weak reference is held, the identity of a storage is not given to another.
-        self._known: Dict[Tuple[Any, ...], Tuple[Any, _Kept]] = {}
+        self._known: Dict[Tuple[Any, ...], Tuple[Any, Kept]] = {}
+        self._copies = HostCopies(context.torch)
 
-    def around(self, original: Any) -> Any:
+    def around(self, original: Any, *, is_last: bool) -> Any:
         hooks = self._torch.autograd.graph.saved_tensors_hooks
 
         @functools.wraps(original)
@@ -66,11 +60,14 @@ class _Offload:
             if not self._torch.is_grad_enabled():
                 return original(*args, **kwargs)
             self._resident = self._addresses()
+            self._copies.begin()
             try:
                 with hooks(self._pack, self._unpack):
                     return original(*args, **kwargs)
             finally:
                 self._known.clear()
+                if is_last:
+                    self._copies.end()
 
         return forward
 
@@ -95,18 +92,10 @@ class _Offload:
             tensor.dtype,
             tensor._version,
         )
-        known_one = self._known.get(key)
-        if known_one is not None:
-            return known_one[1]
-        on_gpu = tensor.is_cuda
-        host = self._torch.empty_like(tensor, device="cpu", pin_memory=on_gpu)
-        host.copy_(tensor.detach(), non_blocking=on_gpu)
-        kept = _Kept(host, tensor.device)
-        self._known[key] = (self._torch.multiprocessing.reductions.StorageWeakRef(storage), kept)
-        return kept
+        if key not in self._known:
+            kept = self._copies.keep(tensor.detach())
+            self._known[key] = (self._torch.multiprocessing.reductions.StorageWeakRef(storage), kept)
+        return self._copies.use(self._known[key][1])
 
     def _unpack(self, packed: Any) -> Any:
-        if not isinstance(packed, _Kept):
-            return packed
-        # What is on the CPU already is copied too, so that a run there takes the same way.
-        return packed.host.to(packed.device, non_blocking=True, copy=True)
+        return self._copies.back(packed) if isinstance(packed, Use) else packed

@@ -1,5 +1,5 @@
 //! `activation-offload`: what a block keeps for its backward pass waits in host memory. It costs no computation, and
-//! the way over the bus twice, which hides behind nothing.
+//! the way over the bus twice, as far as that takes longer than the block.
 
 use serde_json::Value;
 

@@ -51,7 +51,8 @@ pub(crate) struct FitReport {
 /// The script as it is.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Base {
-    /// Peaks on a card with ample memory; up to the steady peak of its training steps.
+    /// Peaks on a card with ample memory: up to the steady peak of its training steps, or of the whole script once a
+    /// plan has not held for it.
     pub peak_allocated_bytes: Bytes,
     pub peak_reserved_bytes: Bytes,
     pub process_bytes: Estimate,
@@ -143,6 +144,13 @@ impl FitReport {
         };
         report.base.given_back = Some(given_back);
         report
+    }
+
+    /// Plans are compared with the whole script from now on; `needed` is its run with ample memory.
+    pub(crate) fn needs_whole(&mut self, needed: &Verdict) {
+        if !self.fits_as_it_is {
+            self.base = Base::of(needed, needed);
+        }
     }
 
     /// Takes over what a search has found.

@@ -119,9 +119,12 @@ fn write_given_back(out: &mut String, report: &FitReport) -> fmt::Result {
             1 => "once".to_owned(),
             times => format!("{times} times"),
         };
+        let place = match given_back.steps {
+            0 => "outside of training steps".to_owned(),
+            steps => format!("in {steps} of {} training steps", given_back.of_steps),
+        };
         let text = format!(
-            "its allocator had to give memory back to the card {times}, in {} of {} steps; each time the card waits, which no figure here counts",
-            given_back.steps, given_back.of_steps
+            "its allocator had to give memory back to the card {times}, {place}; each time the card waits, which no figure here counts"
         );
         wrap(out, &text, margins)?;
     }
@@ -131,7 +134,7 @@ fn write_given_back(out: &mut String, report: &FitReport) -> fmt::Result {
             "no plan was found under which a step takes at least 2 % less time",
             margins,
         )?;
-    } else if given_back.times == 0 && report.tried == 0 {
+    } else if given_back.steps == 0 && report.tried == 0 {
         wrap(
             out,
             "`--faster` searches for a plan under which a step takes less time",

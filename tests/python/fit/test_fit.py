@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 import textwrap
+import time
 from pathlib import Path
 from typing import Any, Dict, List
 
@@ -37,6 +38,15 @@ CACHING = (
     for size in (700, 800):
         work = torch.empty(size << 20, dtype=torch.uint8, device="cuda")
         del work
+"""
+)
+# Evaluation takes more than training does: 128 MiB for each of the layers that are alive at a time.
+EVALUATING = SCRIPT.replace("4096, 64), torch.randint(0, 10, (4096", "32768, 64), torch.randint(0, 10, (32768") + (
+    """
+model.eval()
+with torch.no_grad():
+    for x, y in DataLoader(data, batch_size=8192):
+        model(x.cuda())
 """
 )
 # One lever is left, with two settings: the search is as short as it can be.
@@ -129,6 +139,41 @@ def test_what_fits_only_when_memory_is_given_back_has_a_faster_plan(folder: Path
     assert given_back["times"] >= 1 and 1 <= given_back["steps"] <= given_back["of_steps"]
     chosen = found["plans"][found["chosen"]]
     assert chosen["verified"] and chosen["relative_time"] <= 0.98 and chosen["levers"]
+
+
+def test_a_plan_that_fails_in_evaluation_is_replaced(folder: Path) -> None:
+    (folder / "evaluating.py").write_text(textwrap.dedent(EVALUATING))
+    # Parameters with their optimizer take 200 MiB, and evaluation 320 MiB of them and its layers.
+    without = ",".join(name for name in LEVERS if name != "evaluation-batch")
+    options = ["--memory", f"{CONTEXT + 430}MiB", "--without", without, "-o", "evaluating.toml"]
+    found = ended(start(folder, "fit", *options, script="evaluating.py"))
+    assert (found["code"], found["fits"], found["finished"]) == (0, True, True), found["said"]
+    (rejected,) = found["rejected"]
+    assert [lever["name"] for lever in rejected["levers"]] == [LEFT] and "evaluation" in rejected["reason"]
+    chosen = found["plans"][found["chosen"]]
+    assert [lever["name"] for lever in chosen["levers"]] == [LEFT, "evaluation-batch"]
+    assert chosen["verified"] and chosen["peak_allocated_bytes"] < found["base"]["peak_allocated_bytes"]
+    planned = ended(
+        start(folder, "run", "--memory", f"{CONTEXT + 430}MiB", "--plan", "evaluating.toml", script="evaluating.py")
+    )
+    assert planned["code"] == 0 and planned["peak"]["allocated_bytes"] == chosen["peak_allocated_bytes"]
+
+
+def test_what_fits_nowhere_has_a_floor(folder: Path) -> None:
+    # Parameters, gradients and the optimizer's state, which no lever that is left makes smaller.
+    least = 4 * 4 * 4096 * (64 + 4096 + 10)
+    memory = f"{CONTEXT + (least >> 20) // 2}MiB"
+    without = ",".join(name for name in LEVERS if name not in ("micro-batch", "allocator-settings"))
+    began = time.monotonic()
+    found = ended(start(folder, "fit", "--memory", memory, "--without", without, "-o", "nothing.toml"))
+    assert (found["code"], found["fits"], found["chosen"], found["finished"]) == (10, False, None, True), found["said"]
+    assert not (folder / "nothing.toml").exists()
+    assert 1 <= found["tried"] <= 6 and time.monotonic() - began < 60
+    floor = found["floor"]
+    assert floor["levers"] and found["floor_bytes"] == floor["process_bytes"]["likely"]
+    # With what is reserved around it, and a context.
+    assert least < floor["peak_allocated_bytes"] < 1.1 * least
+    assert least + (CONTEXT << 20) < found["floor_bytes"] < 1.2 * least + (CONTEXT << 20)
 
 
 def test_a_plan_for_another_script_is_refused(folder: Path) -> None:

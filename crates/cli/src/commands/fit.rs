@@ -341,7 +341,7 @@ impl Fitting<'_> {
     ) -> Result<FitReport, Failure> {
         let given_back = GivenBack::of(&plain.profile);
         let mut report = FitReport::fits_already(&plain.outcome.verdict, given_back);
-        if given_back.times == 0 && !self.args.faster {
+        if given_back.steps == 0 && !self.args.faster {
             return Ok(report);
         }
         let facts = match facts(&needed.profile) {
@@ -367,11 +367,13 @@ impl Fitting<'_> {
         facts: &Facts,
         one: Duration,
     ) -> Result<FitReport, Failure> {
-        // The run on the card has shown whether it fits, whatever the figures with ample memory are.
-        let measured = Measured {
-            fits: report.fits_as_it_is,
+        let is_fitting = report.fits_as_it_is;
+        let measured_of = |needed: &Ran| Measured {
+            // The run on the card has shown it, whatever the figures with ample memory are.
+            fits: is_fitting,
             ..trials.measured(&needed.outcome.verdict, &self.request.card)
         };
+        let (mut facts, mut measured) = (facts.clone(), measured_of(needed));
         let timeout = (one * HANGS).clamp(
             LEAST_TIMEOUT.min(self.args.timeout),
             self.args.timeout.max(LEAST_TIMEOUT),
@@ -380,6 +382,14 @@ impl Fitting<'_> {
         goal.aim = Aim::Faster;
         // Evaluation or saving may need more than training; then they are part of every run.
         for extent in [Extent::Training, Extent::Steady] {
+            if extent == Extent::Steady {
+                let whole = self.whole(trials)?;
+                if Exit::of_verdict(whole.outcome.code) == Exit::Done {
+                    measured = measured_of(&whole);
+                    report.needs_whole(&whole.outcome.verdict);
+                    facts = self::facts(&whole.profile).unwrap_or(facts);
+                }
+            }
             let setup = Setup {
                 card: self.request.card.clone(),
                 measured_on: None,
@@ -395,12 +405,12 @@ impl Fitting<'_> {
                 break;
             };
             let levers = chosen.levers.clone();
-            let plan = plan_file::plan(&levers, self.request, facts);
+            let plan = plan_file::plan(&levers, self.request, &facts);
             let verified = self.verify(trials, &plan, &setup)?;
             match verified {
                 Verification::Fits(verdict) => {
                     report.verified(&verdict);
-                    self.finish(&mut report, plan, facts)?;
+                    self.finish(&mut report, plan, &facts)?;
                     break;
                 }
                 Verification::DoesNot(why) => {
@@ -409,10 +419,12 @@ impl Fitting<'_> {
                         in_short(&levers)
                     ));
                     report.reject(why);
+                    // What else there is was not looked for yet.
+                    report.finished = false;
                 }
                 Verification::Interrupted => {
                     report.interrupted = true;
-                    self.finish(&mut report, plan, facts)?;
+                    self.finish(&mut report, plan, &facts)?;
                     break;
                 }
             }
@@ -422,6 +434,19 @@ impl Fitting<'_> {
         }
         report.interrupted |= self.ends.was_interrupted();
         Ok(report)
+    }
+
+    /// The whole script with ample memory: what evaluation and saving take belongs to what plans are made from then.
+    fn whole(&self, trials: &Trials<'_>) -> Result<Ran, Failure> {
+        printer::say("the search is repeated with the whole script in every run");
+        trials.run(&Setup {
+            card: self.request.card.ample(),
+            measured_on: None,
+            plan: None,
+            extent: Extent::Steady,
+            facts: Gathering::Gathered,
+            timeout: self.args.timeout,
+        })
     }
 
     /// Runs the whole script under the plan as the user will.

@@ -1,4 +1,4 @@
-"""What plans are made from: one note about a training step.
+"""What plans are made from: a note about a training step, and once more at the end where evaluation came after it.
 
 It is measured in the second step, when the optimizer's state exists and first-time allocations are over, by the
 hooks that a run has anyway and by counters. Nothing here holds a tensor or allocates one, so the peak is that of a run
@@ -14,6 +14,7 @@ from . import scriptfacts
 from .blocks import Blocks, normalizes_over_batch
 from .device import Device
 from .draws import Draws
+from .evaluation import Evaluation
 from .intervals import Interval, Intervals
 from .names import BACKWARD
 from .phases import Phases
@@ -33,6 +34,9 @@ class PlanFacts:
         self._torch = torch
         self._intervals = Intervals(device, torch)
         self._blocks = Blocks(device, phases, self._intervals, torch)
+        self._evaluation = Evaluation(phases, self._intervals, torch, functools.partial(_rows, torch))
+        self._told: Dict[str, Any] = {}
+        self._evaluated: Optional[Dict[str, Any]] = None
         self._handles: List[Any] = []
         self._depth = 0
         self._root: Optional[Any] = None
@@ -52,6 +56,8 @@ class PlanFacts:
         from torch.nn.modules import module
 
         torch = self._torch
+        # Before those of training, whose stretch of time begins where that of evaluation ends.
+        self._evaluation.watch()
         self._handles = [
             module.register_module_forward_pre_hook(self._before),
             module.register_module_forward_hook(self._after, always_call=True),
@@ -85,12 +91,14 @@ class PlanFacts:
         handles, self._handles = self._handles, []
         for handle in handles:
             handle.remove()
+        self._evaluation.leave()
         self._blocks.restart()
         self._depth = 0
 
     def leave(self) -> None:
         """Nobody asks for the note any more."""
         self._done = True
+        self._told = {}
         self.step_aside()
 
     # Moments of a step.
@@ -228,6 +236,7 @@ class PlanFacts:
             if not self._done:
                 self._loop_draws.end()
             batch = original(iterator)
+            self._evaluation.loader_rows = _rows(self._torch, batch)
             if not self._done and self._torch.is_grad_enabled():
                 self._loop_draws.begin()
                 self._loader = {"rows": _rows(self._torch, batch), "steps": self._steps.count}
@@ -248,8 +257,11 @@ class PlanFacts:
     # The note.
 
     def conclude(self) -> None:
-        """The run ends before its second step did: what the first one showed is told."""
-        if not self._done and self._steps.count > 0:
+        """The run ends: evaluation that came after the note is told, or what the first step showed if it was alone."""
+        self._evaluation.end()
+        if self._told and self._evaluation.of(self._root) != self._evaluated:
+            self._note()
+        elif not self._done and self._steps.count > 0:
             self.tell(micro_batches=self._steps.backwards or None, step_ns=None)
 
     def tell(self, *, micro_batches: Optional[int], step_ns: Optional[int]) -> None:
@@ -266,38 +278,47 @@ class PlanFacts:
         source = self._callers.source or ("loader" if gives else "forward")
         optimizers = self._steps.optimizers()
         scheduled = any("initial_lr" in group for entry in optimizers for group in entry.param_groups)
-        self._device.note(
-            kind="plan_facts",
-            parameters=sum(int(entry.numel()) for entry in parameters) if root is not None else None,
-            parameter_bytes=sum(sizes) if root is not None else None,
-            gradient_bytes=sum(_bytes(entry) for entry in parameters if entry.requires_grad) if parameters else None,
-            largest_parameter_bytes=max(sizes, default=None),
-            buffers_bytes=sum(_bytes(entry) for entry in root.buffers()) if root is not None else None,
-            blocks=blocks,
-            chain=chain,
-            batch=(loader.get("rows") if source != "forward" else None) or self._step.get("rows"),
-            batch_source=source,
-            micro_batches=micro_batches,
-            loss_inside=self._step.get("loss_inside"),
-            optimizer=[scriptfacts.optimizer(entry) for entry in optimizers],
-            clips=self._seen["clips"],
-            scaler=self._seen["scaler"],
-            scheduler=scheduled,
-            lr_set_by_hand=len(set(map(str, self._rates))) > 1 and not scheduled,
-            batchnorm=any(normalizes_over_batch(self._torch, entry) for entry in root.modules()) if root else None,
-            forward_draws=self._forward_draws.seen,
-            loop_draws=self._loop_draws.seen,
-            loss=self._step.get("loss"),
-            attention=scriptfacts.attention(root) if root is not None else [],
-            autocast=self._step.get("autocast"),
-            frameworks=self._callers.frameworks,
-            packages=scriptfacts.packages(),
-            set_to_none=self._seen.get("set_to_none", self._step.get("set_to_none")),
-            resident_dataset_bytes=loader.get("resident"),
-            evaluation=None,
-            step_ns=step_ns or None,
-            points=self._points(),
-        )
+        self._told = {
+            "parameters": sum(int(entry.numel()) for entry in parameters) if root is not None else None,
+            "parameter_bytes": sum(sizes) if root is not None else None,
+            "gradient_bytes": sum(_bytes(entry) for entry in parameters if entry.requires_grad) if parameters else None,
+            "largest_parameter_bytes": max(sizes, default=None),
+            "buffers_bytes": sum(_bytes(entry) for entry in root.buffers()) if root is not None else None,
+            "blocks": blocks,
+            "chain": chain,
+            "batch": (loader.get("rows") if source != "forward" else None) or self._step.get("rows"),
+            "batch_source": source,
+            "micro_batches": micro_batches,
+            "loss_inside": self._step.get("loss_inside"),
+            "optimizer": [scriptfacts.optimizer(entry) for entry in optimizers],
+            "clips": self._seen["clips"],
+            "scaler": self._seen["scaler"],
+            "scheduler": scheduled,
+            "lr_set_by_hand": len(set(map(str, self._rates))) > 1 and not scheduled,
+            "batchnorm": any(normalizes_over_batch(self._torch, entry) for entry in root.modules()) if root else None,
+            "forward_draws": self._forward_draws.seen,
+            "loop_draws": self._loop_draws.seen,
+            "loss": self._step.get("loss"),
+            "attention": scriptfacts.attention(root) if root is not None else [],
+            "autocast": self._step.get("autocast"),
+            "frameworks": self._callers.frameworks,
+            "packages": scriptfacts.packages(),
+            "set_to_none": self._seen.get("set_to_none", self._step.get("set_to_none")),
+            "resident_dataset_bytes": loader.get("resident"),
+            "step_ns": step_ns or None,
+            "points": self._points(),
+        }
+        self._note()
+
+    def _note(self) -> None:
+        seen = self._evaluated = self._evaluation.of(self._root)
+        points = dict(self._told["points"])
+        evaluation = None
+        if seen is not None:
+            evaluation = {name: seen[name] for name in ("grad_enabled", "batch")}
+            if self._intervals.known and seen["peak"]:
+                points["evaluation_peak"] = {"allocated": seen["peak"]}
+        self._device.note(kind="plan_facts", **{**self._told, "evaluation": evaluation, "points": points})
 
     def _points(self) -> Dict[str, Any]:
         known = {name: self._step.get(name) for name in _POINTS}

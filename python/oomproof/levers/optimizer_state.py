@@ -23,6 +23,10 @@ _ADAMS = ("Adam", "AdamW")
 # Packages with moments in eight bits, the first that is there is taken: module and prefix of nothing but the class.
 _EIGHT_BIT = ("bitsandbytes.optim", "torchao.optim")
 _KEPT = ("params", "lr", "weight_decay", "initial_lr")
+# What means the same for moments in eight bits, and something else for factored ones.
+_KEPT_OF_MOMENTS = ("betas", "eps")
+# What is not the same in all such classes.
+_NOT_DONE = ("amsgrad", "maximize", "differentiable", "capturable")
 
 
 def check(context: Context, parameters: Parameters) -> Optional[str]:
@@ -59,7 +63,8 @@ def apply(context: Context, parameters: Parameters) -> Undo:
 
         if type(optimizer).__name__ in _ADAMS and _reason(context, optimizer, kind) is None:
             becoming = True
-            _become(optimizer, _class(context, optimizer, kind)[0], patches)
+            kept = _KEPT + _KEPT_OF_MOMENTS if kind == "8bit" else _KEPT
+            _become(optimizer, _class(context, optimizer, kind)[0], kept, patches)
             becoming = False
         else:
             handle = optimizer.register_step_pre_hook(before_step)
@@ -75,6 +80,9 @@ def _reason(context: Context, optimizer: Any, kind: str) -> Optional[str]:
         return f"`{name}` is no Adam, whose state could be made smaller"
     if optimizer.state:
         return "the optimizer has stepped already"
+    for option in _NOT_DONE:
+        if any(group.get(option) for group in optimizer.param_groups):
+            return f"`{option}` of the optimizer is not carried over to a smaller state"
     return _class(context, optimizer, kind)[1]
 
 
@@ -93,8 +101,8 @@ def _class(context: Context, optimizer: Any, kind: str) -> Tuple[Any, Optional[s
     return None, "neither `bitsandbytes` nor `torchao` is installed"
 
 
-def _become(optimizer: Any, kind: Any, patches: Patches) -> None:
-    groups = [{key: group[key] for key in _KEPT if key in group} for group in optimizer.param_groups]
+def _become(optimizer: Any, kind: Any, kept: Tuple[str, ...], patches: Patches) -> None:
+    groups = [{key: group[key] for key in kept if key in group} for group in optimizer.param_groups]
     other = kind(groups)
     before_class, before = type(optimizer), dict(vars(optimizer))
 

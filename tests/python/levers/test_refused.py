@@ -127,6 +127,11 @@ AT_ONCE: List[Tuple[Dict[str, Any], Program, str]] = [
         Program(optimizer=lambda parameters: torch.optim.SGD(parameters, lr=0.1)),
         "`SGD` is no Adam",
     ),
+    (
+        {"levers": [{"name": "optimizer-state", "kind": "factored"}]},
+        Program(optimizer=lambda parameters: torch.optim.Adam(parameters, amsgrad=True)),
+        "`amsgrad` of the optimizer is not carried over",
+    ),
     ({"levers": [{"name": "compile", "budget": 2}]}, LM, "`budget` lies between 0 and 1"),
     ({"levers": [{"name": "channels-last"}]}, LM, "no convolution over images"),
     ({"levers": [{"name": "bf16-parameters"}]}, Program(model=lambda: Net().bfloat16()), "no parameter has 32 bits"),

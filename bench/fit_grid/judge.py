@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import statistics
-import sys
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import gradients
@@ -13,16 +11,20 @@ from cells import Cell, describe, fits, plain
 from decision import Decision
 from measure import Measured, Variant, Workload
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-
 
 @dataclass(frozen=True)
 class Judged:
-    """One tool in one cell, as it came out."""
+    """One tool in one cell, as it came out; flat, so that a line of JSON holds it."""
 
-    cell: Cell
+    workload: str
+    cap: int
+    cap_bytes: int
+    held_out: bool
     tool: str
-    decision: Decision
+    #: The plan in a few words, or why there is none.
+    plan: str
+    #: Whether the tool gave a plan at all.
+    has_plan: bool
     #: Whether the plan as applied runs to its end under the cap.
     fits: bool
     step_ns: int | None
@@ -34,12 +36,19 @@ class Judged:
     peak_reserved_bytes: int | None
     #: Rows of one optimizer step over those of the plain script; none where they are not counted.
     batch_share: float | None
-    gradients: gradients.Compared | None
+    #: How far gradients and parameters are from the plain script's, and where; none where it was not looked at.
+    gradients_width: float | None
+    gradients_where: str | None
+    gradients_equal: bool | None
+    trials: int
+    failed_trials: int
+    #: The least memory that the tool says can be reached.
+    floor_bytes: int | None
 
     @property
-    def plan(self) -> str:
-        """The plan in a few words."""
-        return describe(self.decision.variant.answer) if self.decision.variant else self.decision.reason or "none"
+    def cell(self) -> tuple[str, int]:
+        """By which the tools of a cell are brought together."""
+        return self.workload, self.cap
 
     @property
     def over_best(self) -> float | None:
@@ -57,14 +66,20 @@ class Judged:
 def judge(cell: Cell, tool: str, decision: Decision, best: tuple[Variant, int] | None, measured: Measured) -> Judged:
     """Runs the plan as applied."""
     base = measured.one(plain(cell.workload))
+    variant = decision.variant
     result: dict[str, Any] = {}
-    if decision.variant is not None:
-        result = measured.one(replace(decision.variant, limit_bytes=None))
-    fitting = decision.variant is not None and fits(decision.variant, cell.reserved_bytes, measured)
+    if variant is not None:
+        result = measured.one(replace(variant, limit_bytes=None))
+    fitting = variant is not None and fits(variant, cell.reserved_bytes, measured)
+    compared = _gradients(cell.workload, decision, fitting, measured)
     return Judged(
-        cell=cell,
+        workload=cell.workload.name,
+        cap=cell.number,
+        cap_bytes=cell.reserved_bytes,
+        held_out=cell.held_out,
         tool=tool,
-        decision=decision,
+        plan=describe(variant.answer) if variant else decision.reason or "none",
+        has_plan=variant is not None,
         fits=fitting,
         step_ns=result.get("step_ns"),
         plain_ns=base.get("step_ns"),
@@ -72,8 +87,13 @@ def judge(cell: Cell, tool: str, decision: Decision, best: tuple[Variant, int] |
         best_plan=describe(best[0].answer) if best else None,
         peak_allocated_bytes=result.get("allocated_bytes"),
         peak_reserved_bytes=result.get("reserved_bytes"),
-        batch_share=_share(decision.variant, result, base),
-        gradients=_gradients(cell.workload, decision, fitting, measured),
+        batch_share=_share(variant, result, base),
+        gradients_width=compared.width if compared else None,
+        gradients_where=compared.where if compared else None,
+        gradients_equal=compared.equal if compared and compared.width is not None else None,
+        trials=decision.trials,
+        failed_trials=decision.failed_trials,
+        floor_bytes=decision.floor_bytes,
     )
 
 

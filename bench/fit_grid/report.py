@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable
 from statistics import median
 
 from judge import Judged
-from measure import Place
 
 NEAR = 0.02
 OURS = "oomproof fit"
@@ -16,7 +15,7 @@ def line(judged: Judged) -> str:
     """One cell of one tool, while the grid runs."""
     over = f"{judged.over_best:+.1%}" if judged.over_best is not None else "-"
     return (
-        f"{judged.cell.workload.name:<13} cap {judged.cell.number} {judged.cell.reserved_bytes / 2**20:6.0f} MiB  "
+        f"{judged.workload:<13} cap {judged.cap} {judged.cap_bytes / 2**20:6.0f} MiB  "
         f"{judged.tool:<33} {'fits' if judged.fits else 'no':<5} {over:>8}  {judged.plan[:90]}"
     )
 
@@ -42,27 +41,27 @@ def compiled(judged: Judged) -> bool:
     return "inductor" in judged.tool
 
 
-def document(judged: list[Judged], where: Place) -> str:
+def document(judged: list[Judged], title: str) -> str:
     """The tables in Markdown."""
     by_cell: dict[tuple[str, int], list[Judged]] = {}
     for each in judged:
-        by_cell.setdefault((each.cell.workload.name, each.cell.number), []).append(each)
+        by_cell.setdefault(each.cell, []).append(each)
     feasible = {cell for cell, several in by_cell.items() if is_feasible(several)}
     tools = list(dict.fromkeys(each.tool for each in judged))
     text = [
         f"{len(by_cell)} cells of {len({name for name, _ in by_cell})} workloads, {len(feasible)} of them feasible; "
-        f"{where.gpu}, PyTorch {where.torch}.",
+        f"{title}.",
         "",
         "| tool | cells that truly fit | within 2 % of the best known | median cost over the best | trials | "
         "failed trials | changed batch | gradients equal |",
         "| --- | --- | --- | --- | --- | --- | --- | --- |",
     ]
     for tool in tools:
-        of_tool = {(each.cell.workload.name, each.cell.number): each for each in judged if each.tool == tool}
+        of_tool = {each.cell: each for each in judged if each.tool == tool}
         text.append(_row(tool, of_tool, feasible, by_cell))
     for title, chosen in (
-        ("tuning", lambda each: not each.cell.held_out),
-        ("held out", lambda each: each.cell.held_out),
+        ("tuning", lambda each: not each.held_out),
+        ("held out", lambda each: each.held_out),
     ):
         text += ["", *_part(f"`{OURS}`, cells {title}", judged, chosen, feasible, by_cell)]
     text += ["", *_losses(by_cell, feasible)]
@@ -87,18 +86,17 @@ def _row(
         1
         for each in same
         if each.step_ns
-        and (best := best_known(by_cell[(each.cell.workload.name, each.cell.number)])) is not None
+        and (best := best_known(by_cell[each.cell])) is not None
         and each.step_ns <= best * (1 + NEAR)
     )
-    compared = [each.gradients for each in of_tool.values() if each.gradients is not None]
-    known = [each for each in compared if each.width is not None]
+    known = [each.gradients_equal for each in of_tool.values() if each.gradients_equal is not None]
     total = len(feasible & set(of_tool))
     return (
         f"| {tool} | {len(fitting)} of {total} | {near} of {total} | "
-        f"{f'{median(over):+.1%}' if over else '-'} | {sum(each.decision.trials for each in of_tool.values())} | "
-        f"{sum(each.decision.failed_trials for each in of_tool.values())} | "
+        f"{f'{median(over):+.1%}' if over else '-'} | {sum(each.trials for each in of_tool.values())} | "
+        f"{sum(each.failed_trials for each in of_tool.values())} | "
         f"{sum(1 for cell in fitting if not of_tool[cell].keeps_batch)} | "
-        f"{sum(each.equal for each in known)} of {len(known)} |"
+        f"{sum(known)} of {len(known)} |"
     )
 
 
@@ -112,7 +110,7 @@ def _part(
     own = [
         each
         for each in judged
-        if each.tool == OURS and chosen(each) and (each.cell.workload.name, each.cell.number) in feasible
+        if each.tool == OURS and chosen(each) and each.cell in feasible
     ]
     if not own:
         return []
@@ -121,7 +119,7 @@ def _part(
         each
         for each in fitting
         if each.step_ns
-        and (best := best_known(by_cell[(each.cell.workload.name, each.cell.number)])) is not None
+        and (best := best_known(by_cell[each.cell])) is not None
         and each.step_ns <= best * (1 + NEAR)
     ]
     return [f"{title}: {len(fitting)} of {len(own)} feasible cells fit, {len(near)} within 2 % of the best known."]
@@ -152,7 +150,7 @@ def _losses(by_cell: dict[tuple[str, int], list[Judged]], feasible: set[tuple[st
         _, plan, by = min(others)
         over = f"{own.step_ns / best - 1:+.1%}" if own.fits and own.step_ns else "does not fit"
         text.append(
-            f"| {cell[0]} | {cell[1]}: {own.cell.reserved_bytes / 2**20:.0f} MiB "
+            f"| {cell[0]} | {cell[1]}: {own.cap_bytes / 2**20:.0f} MiB "
             f"| {own.plan} | {over} | {plan} | {by} |"
         )
     return text
@@ -163,10 +161,10 @@ def _infeasible(by_cell: dict[tuple[str, int], list[Judged]], feasible: set[tupl
     for cell in sorted(set(by_cell) - feasible):
         for each in by_cell[cell]:
             if each.tool == OURS:
-                floor = each.decision.floor_bytes
+                floor = each.floor_bytes
                 said = f"{floor / 2**20:.0f} MiB" if floor else "not named"
                 text.append(
-                    f"- {cell[0]}, cap {cell[1]}, {each.cell.reserved_bytes / 2**20:.0f} MiB: "
-                    f"{each.decision.reason or each.plan}; floor {said}"
+                    f"- {cell[0]}, cap {cell[1]}, {each.cap_bytes / 2**20:.0f} MiB: "
+                    f"{each.plan}; floor {said}"
                 )
     return ["Cells for which nothing is known that fits:", "", *text] if text else []

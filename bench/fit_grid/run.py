@@ -12,7 +12,7 @@ import argparse
 import json
 import sys
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import lattice
@@ -50,6 +50,11 @@ def workloads() -> list[Workload]:
         return [Workload(**entry) for entry in tomllib.load(file)["workload"]]
 
 
+def kept(files: list[Path]) -> list[Judged]:
+    """What other jobs judged."""
+    return [Judged(**json.loads(line)) for file in files for line in file.read_text().splitlines()]
+
+
 def main() -> None:
     """Runs what is asked for and writes the report of it."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
@@ -64,6 +69,8 @@ def main() -> None:
     parser.add_argument("--tools", nargs="*", default=[], help="parts of names of tools")
     parser.add_argument("--without", nargs="*", default=[], help="parts of names of tools that are left out")
     parser.add_argument("--set-caps", action="store_true", help="find the floors anew and keep the caps")
+    parser.add_argument("--keep", type=Path, help="write what was judged here, a line for each tool in each cell")
+    parser.add_argument("--beside", nargs="*", default=[], type=Path, help="what other jobs kept, for the same tables")
     parser.add_argument("--report", type=Path, help="write the tables here")
     arguments = parser.parse_args()
     state = arguments.state.resolve()
@@ -101,7 +108,9 @@ def main() -> None:
             for name, decide in chosen.items():
                 judged.append(judge(cell, name, decide(cell, measured), best, measured))
                 print(report.line(judged[-1]), flush=True)
-    whole = report.document(judged, where)
+    if arguments.keep:
+        arguments.keep.write_text("".join(json.dumps(asdict(each)) + "\n" for each in judged))
+    whole = report.document([*judged, *kept(arguments.beside)], f"{where.gpu}, PyTorch {where.torch}")
     if arguments.report:
         arguments.report.write_text(whole)
     print(whole)

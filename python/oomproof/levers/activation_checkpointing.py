@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from typing import Any, Dict, Iterator, List, Optional, Tuple
+from typing import Any, Dict, Iterator, List, Optional, Set, Tuple
 
-from . import in_place
+from . import in_place, random_states
 from .changing_buffers import ChangingBuffers
 from .context import Context, Moment
 from .lever import Undo
@@ -69,6 +69,8 @@ class _Checkpointed:
         self._tried = False
         # Watched in the first pass, if results are kept.
         self._writes: Optional[Any] = None
+        # Operators whose results are changed in place, and so are no use to a second pass.
+        self._left_out: Set[Any] = set()
 
     def forward(self) -> Any:
         from torch.utils.checkpoint import checkpoint
@@ -80,22 +82,27 @@ class _Checkpointed:
             if not self._torch.is_grad_enabled():
                 return original(*args, **kwargs)
             args, kwargs = self._without_cache(args, kwargs)
-            before = None if self._tried else self._buffers.versions()
-            result = checkpoint(original, *args, use_reentrant=False, context_fn=self._contexts, **kwargs)
-            if before is not None:
-                self._tried = True
-                reason = self._buffers.changed(before) or self._changes_what_is_kept()
-                if reason is not None:
-                    self._context.refuse(reason, lever=NAME)
-            return result
+            again = functools.partial(checkpoint, original, use_reentrant=False, context_fn=self._contexts)
+            return again(*args, **kwargs) if self._tried else self._first(again, args, kwargs)
 
         return forward
 
-    def _changes_what_is_kept(self) -> Optional[str]:
-        writes, self._writes = self._writes, None
-        if writes is None or writes.by is None:
-            return None
-        return f"module `{self._path}` changes a result that `keep-matmul` keeps, in place by `{writes.by}`"
+    def _first(self, again: Any, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> Any:
+        before, random = self._buffers.versions(), random_states.read(self._torch)
+        result = again(*args, **kwargs)
+        self._tried = True
+        reason = self._buffers.changed(before)
+        if reason is not None:
+            self._context.refuse(reason, lever=NAME)
+        if self._writes is not None and self._writes.into:
+            # What it kept is not what it was: once more, without the operators whose results are written into.
+            self._left_out = self._writes.into
+            del result
+            random_states.restore(self._torch, random)
+            with self._buffers.frozen_statistics():
+                result = again(*args, **kwargs)
+        self._writes = None
+        return result
 
     def _contexts(self) -> Tuple[Any, Any]:
         first: Any = contextlib.nullcontext()
@@ -103,7 +110,7 @@ class _Checkpointed:
         if self._policy == "keep-matmul":
             from torch.utils.checkpoint import create_selective_checkpoint_contexts
 
-            products = _matrix_products(self._torch)
+            products = [each for each in _matrix_products(self._torch) if each not in self._left_out]
             keep, reuse = create_selective_checkpoint_contexts(products)
             first, second = keep, _both(second, reuse)
             if not self._tried:

@@ -6,33 +6,33 @@ backward pass, so the first forward pass is watched. What is kept stays alive me
 
 from __future__ import annotations
 
-from typing import Any, List
+from typing import Any, Dict, List, Set
 
 
 def writes(kept: List[Any]) -> Any:
-    """A context that watches for writes into what the operators `kept` give; its `by` names the first writer."""
+    """A context that watches for writes into what the operators `kept` give; its `into` are those of them."""
     import torch
     from torch.utils._python_dispatch import TorchDispatchMode
 
     class Writes(TorchDispatchMode):  # type: ignore[misc]
         def __init__(self) -> None:
             super().__init__()
-            self.by: Any = None
-            self._addresses: List[int] = []
+            self.into: Set[Any] = set()
+            self._makers: Dict[int, Any] = {}
 
         def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             options = kwargs or {}
-            if self.by is None and func._schema.is_mutable and any(map(self._is_kept, _written(func, args, options))):
-                self.by = str(func.overloadpacket).split(".")[-1]
+            if func._schema.is_mutable:
+                for tensor in _written(func, args, options):
+                    maker = self._makers.get(_address(tensor)) if isinstance(tensor, torch.Tensor) else None
+                    if maker is not None:
+                        self.into.add(maker)
             result = func(*args, **options)
             if func in kept:
-                results = result if isinstance(result, (list, tuple)) else [result]
-                tensors = [entry for entry in results if isinstance(entry, torch.Tensor)]
-                self._addresses.extend(_address(entry) for entry in tensors)
+                for entry in result if isinstance(result, (list, tuple)) else [result]:
+                    if isinstance(entry, torch.Tensor):
+                        self._makers[_address(entry)] = func
             return result
-
-        def _is_kept(self, tensor: Any) -> bool:
-            return isinstance(tensor, torch.Tensor) and _address(tensor) in self._addresses
 
     return Writes()
 

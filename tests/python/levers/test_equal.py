@@ -11,7 +11,19 @@ import torch
 import torch.utils.checkpoint as checkpoints
 from levers import apply
 from torch import nn
-from training import Block, Convolutions, LossInside, Net, Program, State, cross_entropy, images, tokens
+from training import (
+    Block,
+    Convolutions,
+    InPlace,
+    LossInside,
+    Net,
+    Program,
+    Recurrent,
+    State,
+    cross_entropy,
+    images,
+    tokens,
+)
 
 Lever = Dict[str, Any]
 EXACT = 0.0
@@ -90,6 +102,17 @@ CASES: List[Tuple[List[Lever], Program, float]] = [
     ([checkpoint("blocks")], CONVOLUTIONS, EXACT),
     ([checkpoint(*BLOCKS, policy="keep-matmul")], Program(model=lambda: Net(dropout=0.3)), EXACT),
     ([checkpoint("blocks.0", policy="keep-matmul")], CONVOLUTIONS, EXACT),
+    ([checkpoint("inner", policy="keep-matmul")], Program(model=Recurrent), EXACT),
+    (
+        [checkpoint("inner", policy="keep-matmul")],
+        Program(model=lambda: InPlace(nn.Dropout(0.3), nn.Linear(8, 8), nn.ReLU(inplace=True), nn.Dropout(0.3))),
+        EXACT,
+    ),
+    (
+        [checkpoint("inner", policy="keep-matmul")],
+        Program(model=lambda: InPlace(nn.LayerNorm(8), nn.ReLU(inplace=True))),
+        EXACT,
+    ),
     ([FORLOOP], LM, ROUNDING),
     ([FOREACH], LM, ROUNDING),
     ([FUSED], LM, ROUNDING),

@@ -53,29 +53,6 @@ class Pairs(Net):
         return found @ found.T
 
 
-class Recurrent(nn.Module):
-    """The recurrence changes the results of its own matrix products."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.embedding = nn.Embedding(11, 8)
-        self.inner = nn.GRU(8, 8, batch_first=True)
-        self.head = nn.Linear(8, 11)
-
-    def forward(self, inputs: Any) -> Any:
-        return self.head(self.inner(self.embedding(inputs))[0])
-
-
-class InPlace(nn.Module):
-    def __init__(self, *parts: nn.Module) -> None:
-        super().__init__()
-        self.inner = nn.Sequential(nn.Embedding(11, 8), nn.Linear(8, 8), *parts)
-        self.head = nn.Linear(8, 11)
-
-    def forward(self, inputs: Any) -> Any:
-        return self.head(self.inner(inputs))
-
-
 LM = Program()
 CONVOLUTIONS = Program(model=Convolutions, data=lambda: images(24), loss=nn.CrossEntropyLoss())
 
@@ -113,12 +90,6 @@ AT_ONCE: List[Tuple[Dict[str, Any], Program, str]] = [
     ({"levers": [{"name": "split-forward", "chunks": 2}]}, Program(model=Pairs), "compares its samples"),
     ({"levers": [{"name": "split-forward", "chunks": 3}]}, Program(model=Pairs), "compares its samples"),
     ({"levers": [{"name": "split-forward", "chunks": 8}]}, Program(model=Pairs), "compares its samples"),
-    ({"levers": [checkpoint("inner", policy="keep-matmul")]}, Program(model=Recurrent), "in place by `"),
-    (
-        {"levers": [checkpoint("inner", policy="keep-matmul")]},
-        Program(model=lambda: InPlace(nn.ReLU(inplace=True))),
-        "module `inner` changes a result that `keep-matmul` keeps, in place by `relu_`",
-    ),
     ({"levers": [{"name": "optimizer-in-backward"}]}, Program(clip=1.0), "clips gradients"),
     ({"levers": [{"name": "optimizer-in-backward"}]}, Program(scaled=True), "a `GradScaler` looks at all"),
     ({"levers": [{"name": "optimizer-in-backward"}, MICRO]}, LM, "added up over several backward passes"),
@@ -260,12 +231,6 @@ def test_packages_that_are_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
         "neither `bitsandbytes` nor `torchao` is installed",
     )
     check({"levers": [{"name": "lora", "rank": 2}]}, LM, "`peft` is not installed")
-
-
-def test_what_is_changed_in_place_and_not_kept_is_no_matter() -> None:
-    plan = {"levers": [checkpoint("inner", policy="keep-matmul")]}
-    program = Program(model=lambda: InPlace(nn.LayerNorm(8), nn.ReLU(inplace=True)))
-    program.run(lambda model, optimizer: apply(plan, model, optimizer))
 
 
 @pytest.mark.parametrize("looped", [False, True])

@@ -69,6 +69,31 @@ class Convolutions(nn.Module):
         return self.head(self.blocks(x).mean((2, 3)))
 
 
+class Recurrent(nn.Module):
+    """The recurrence changes the results of its own matrix products."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(11, 8)
+        self.inner = nn.GRU(8, 8, batch_first=True)
+        self.head = nn.Linear(8, 11)
+
+    def forward(self, inputs: Any) -> Any:
+        return self.head(self.inner(self.embedding(inputs))[0])
+
+
+class InPlace(nn.Module):
+    """The result of a matrix product goes through `parts`, which may change it in place."""
+
+    def __init__(self, *parts: nn.Module) -> None:
+        super().__init__()
+        self.inner = nn.Sequential(nn.Embedding(11, 8), nn.Linear(8, 8), *parts)
+        self.head = nn.Linear(8, 11)
+
+    def forward(self, inputs: Any) -> Any:
+        return self.head(self.inner(inputs))
+
+
 @dataclass
 class State:
     """What a run leaves."""

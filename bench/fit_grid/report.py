@@ -85,9 +85,7 @@ def _row(
     near = sum(
         1
         for each in same
-        if each.step_ns
-        and (best := best_known(by_cell[each.cell])) is not None
-        and each.step_ns <= best * (1 + NEAR)
+        if each.step_ns and (best := best_known(by_cell[each.cell])) is not None and each.step_ns <= best * (1 + NEAR)
     )
     known = [each.gradients_equal for each in of_tool.values() if each.gradients_equal is not None]
     total = len(feasible & set(of_tool))
@@ -107,20 +105,14 @@ def _part(
     feasible: set[tuple[str, int]],
     by_cell: dict[tuple[str, int], list[Judged]],
 ) -> list[str]:
-    own = [
-        each
-        for each in judged
-        if each.tool == OURS and chosen(each) and each.cell in feasible
-    ]
+    own = [each for each in judged if each.tool == OURS and chosen(each) and each.cell in feasible]
     if not own:
         return []
     fitting = [each for each in own if each.fits]
     near = [
         each
         for each in fitting
-        if each.step_ns
-        and (best := best_known(by_cell[each.cell])) is not None
-        and each.step_ns <= best * (1 + NEAR)
+        if each.step_ns and (best := best_known(by_cell[each.cell])) is not None and each.step_ns <= best * (1 + NEAR)
     ]
     return [f"{title}: {len(fitting)} of {len(own)} feasible cells fit, {len(near)} within 2 % of the best known."]
 
@@ -149,10 +141,7 @@ def _losses(by_cell: dict[tuple[str, int], list[Judged]], feasible: set[tuple[st
             others.append((own.best_ns, own.best_plan or "", "the lattice"))
         _, plan, by = min(others)
         over = f"{own.step_ns / best - 1:+.1%}" if own.fits and own.step_ns else "does not fit"
-        text.append(
-            f"| {cell[0]} | {cell[1]}: {own.cap_bytes / 2**20:.0f} MiB "
-            f"| {own.plan} | {over} | {plan} | {by} |"
-        )
+        text.append(f"| {cell[0]} | {cell[1]}: {own.cap_bytes / 2**20:.0f} MiB | {own.plan} | {over} | {plan} | {by} |")
     return text
 
 
@@ -163,8 +152,5 @@ def _infeasible(by_cell: dict[tuple[str, int], list[Judged]], feasible: set[tupl
             if each.tool == OURS:
                 floor = each.floor_bytes
                 said = f"{floor / 2**20:.0f} MiB" if floor else "not named"
-                text.append(
-                    f"- {cell[0]}, cap {cell[1]}, {each.cap_bytes / 2**20:.0f} MiB: "
-                    f"{each.plan}; floor {said}"
-                )
+                text.append(f"- {cell[0]}, cap {cell[1]}, {each.cap_bytes / 2**20:.0f} MiB: {each.plan}; floor {said}")
     return ["Cells for which nothing is known that fits:", "", *text] if text else []

@@ -66,7 +66,11 @@ def test_dropout_is_drawn_anew_for_the_parts(tmp_path: Path, rate: str, expected
     assert ("numerics_reason = " in plan) == (expected == "redrawn")
 
 
-def test_the_same_numbers_are_not_kept_by_parts(tmp_path: Path) -> None:
-    report = found(tmp_path, "0.5", "--keep-numerics")
-    assert (report["code"], report["chosen"]) == (10, None), report["said"]
-    assert [each["numerics"] for each in report["not_allowed"] if each["lever"]["name"] == LEFT] == ["redrawn"]
+@pytest.mark.parametrize(
+    ("rate", "option", "fits"), [("0.5", "", False), ("0.5", "=rounding", False), ("0.0", "=rounding", True)]
+)
+def test_the_same_numbers_are_kept_where_that_is_asked_for(tmp_path: Path, rate: str, option: str, fits: bool) -> None:
+    report = found(tmp_path, rate, f"--keep-numerics{option}")
+    assert report["fits"] == fits, report["said"]
+    barred = [each["numerics"] for each in report["not_allowed"] if each["lever"]["name"] == LEFT]
+    assert barred == ([] if fits else ["redrawn"])

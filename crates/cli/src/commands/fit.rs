@@ -96,9 +96,17 @@ pub(crate) struct FitArgs {
     #[arg(long, value_name = "LEVER,...", value_delimiter = ',', value_parser = str::parse::<LeverName>)]
     pub without: Vec<LeverName>,
 
-    /// Use only levers under which results are the same bit for bit
-    #[arg(long)]
-    pub keep_numerics: bool,
+    /// Use only levers under which results are the same bit for bit, or with `rounding` but for rounding, and so with
+    /// the same random numbers
+    #[arg(
+        long,
+        value_name = "LEVEL",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "none",
+        value_parser = ["none", "rounding"]
+    )]
+    pub keep_numerics: Option<String>,
 
     /// Where the script fits as it is, search for a plan all the same: one under which a step takes at least 2 % less time
     #[arg(long, conflicts_with_all = ["gpus", "max_batch"])]
@@ -189,8 +197,10 @@ impl FitArgs {
         goal.allow.extend(&self.allow);
         goal.forbid.extend(&self.without);
         goal.torch = torch_of(request);
-        if self.keep_numerics {
-            goal.numerics = Numerics::None;
+        match self.keep_numerics.as_deref() {
+            Some("rounding") => goal.numerics = Numerics::Rounding,
+            Some(_) => goal.numerics = Numerics::None,
+            None => {}
         }
         goal
     }

@@ -55,6 +55,11 @@ impl Legend {
         Some(format!("{file}:{line}"))
     }
 
+    /// The lever of the plan that did what was done at a line; the agent names it where others have a function.
+    pub(crate) fn lever(&self, id: u32) -> Option<&str> {
+        self.source_line(id)?.function.strip_prefix("lever ")
+    }
+
     /// The dotted path of a module.
     pub(crate) fn module(&self, id: u32) -> Option<&str> {
         self.text(*of(&self.modules, id)?)

@@ -32,6 +32,7 @@ const HARMLESS: &[&str] = &[
     "unknown_data",
     "assumed_health",
     "given_value",
+    "plan_reads",
     "writes_redirected",
     "skipped_init",
     "compile",

@@ -24,7 +24,16 @@ struct Reads {
 pub(super) fn assumed_reads(timeline: &Timeline) -> Vec<Assumption> {
     let mut groups: Vec<Reads> = Vec::new();
     let mut index = HashMap::new();
+    let mut of_levers: Vec<(&str, u64)> = Vec::new();
     for read in &timeline.unknown_reads {
+        // What a lever reads, the script without the plan does not.
+        if let Some(lever) = timeline.legend.lever(read.site) {
+            match of_levers.iter_mut().find(|(name, _)| *name == lever) {
+                Some((_, count)) => *count += 1,
+                None => of_levers.push((lever, 1)),
+            }
+            continue;
+        }
         let UnknownRead { size, given, .. } = *read;
         let group = *index.entry(key(read)).or_insert(groups.len());
         if let Some(reads) = groups.get_mut(group) {
@@ -40,14 +49,28 @@ pub(super) fn assumed_reads(timeline: &Timeline) -> Vec<Assumption> {
             });
         }
     }
-    groups
-        .iter()
-        .map(|reads| Assumption {
-            kind: kind(reads.first.basis).to_owned(),
-            text: reads.sentence(&timeline.legend),
-            r#where: timeline.legend.place(reads.first.site),
-        })
+    let by_script = groups.iter().map(|reads| Assumption {
+        kind: kind(reads.first.basis).to_owned(),
+        text: reads.sentence(&timeline.legend),
+        r#where: timeline.legend.place(reads.first.site),
+    });
+    by_script
+        .chain(of_levers.into_iter().map(by_lever))
         .collect()
+}
+
+fn by_lever((lever, count): (&str, u64)) -> Assumption {
+    let times = match count {
+        1 => "once".to_owned(),
+        count => format!("{count} times"),
+    };
+    Assumption {
+        kind: "plan_reads".to_owned(),
+        text: format!(
+            "the plan's `{lever}` read device memory whose values are not known {times}; the script itself does not"
+        ),
+        r#where: None,
+    }
 }
 
 fn key(read: &UnknownRead) -> Key {

@@ -312,11 +312,16 @@ impl Writer {
         if let Some(id) = self.ids.get(&key) {
             return *id;
         }
+        let (place, lever) = place.split_once('@').unwrap_or((place, ""));
         let (file, line) = place.split_once(':').expect("file:line");
+        let function = match lever {
+            "" => "main".to_owned(),
+            lever => format!("lever {lever}"),
+        };
         let record = Record::Site {
             file: self.text(file),
             line: line.parse().unwrap(),
-            function: self.text("main"),
+            function: self.text(&function),
         };
         self.records.push(record);
         self.sites += 1;

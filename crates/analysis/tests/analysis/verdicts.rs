@@ -553,6 +553,14 @@ fn assumptions() {
         "unknown_data 8 to 9 bytes of unknown data were copied to the host; 2 times [t.py:3]",
     );
     check_assumption(
+        "unknown-read 9 k s=t.py:3@offload basis=data; unknown-read 8 l s=t.py:4@offload",
+        "plan_reads the plan's `offload` read device memory whose values are not known 2 times; the script itself does not []",
+    );
+    check_assumption(
+        "unknown-read 9 k s=t.py:3@offload; unknown-read 8 l s=t.py:3",
+        "unknown_value read 8 bytes of unknown device memory (last written by l), 0 was assumed [t.py:3]",
+    );
+    check_assumption(
         "unknown-read 8 k s=t.py:3 given=5 basis=user",
         "given_value read 8 bytes of unknown device memory (last written by k), and was given what `--assume` says [t.py:3]",
     );

@@ -31,6 +31,9 @@ class Frames:
         own = os.path.dirname(os.path.abspath(__file__))
         self._own = tuple(folder + os.sep for folder in (own, os.path.realpath(own)))
         self._inside = self._own
+        self._levers: Tuple[str, ...] = ()
+        self._places: Dict[int, Place] = {}
+        self._of_levers: Dict[Tuple[int, str], int] = {}
         self._files = {contextlib.__file__, functools.__file__}
 
     def hide(self, folder: str) -> None:
@@ -38,6 +41,34 @@ class Frames:
         found = {os.path.abspath(folder), os.path.realpath(folder)}
         self._inside += tuple(entry + os.sep for entry in found)
         self._codes.clear()
+
+    def hide_levers(self, folder: str) -> None:
+        """Frames of levers are passed over too; what they do themselves is known by `lever`."""
+        self.hide(folder)
+        self._levers = self._inside[-len({os.path.abspath(folder), os.path.realpath(folder)}) :]
+
+    @property
+    def have_levers(self) -> bool:
+        return bool(self._levers)
+
+    def lever(self, frame: Optional[FrameType]) -> Optional[str]:
+        """The lever whose own code `frame` is; what a lever only passes on has frames of PyTorch in between."""
+        while frame is not None and frame.f_code.co_filename.startswith(self._levers):
+            name = frame.f_globals.get("NAME") or frame.f_globals.get("OF_LEVER")
+            if name is not None:
+                return str(name)
+            frame = frame.f_back
+        return None
+
+    def site_of_lever(self, number: int, lever: str) -> int:
+        """Id of the line `number` for what a lever does there; no function of Python has such a name."""
+        place = self._places.get(number)
+        if place is None:
+            return number
+        key = (number, lever)
+        if key not in self._of_levers:
+            self._of_levers[key] = self._number(place.file, place.line, f"lever {lever}")
+        return self._of_levers[key]
 
     def site(self, frame: Optional[FrameType]) -> int:
         """Id of the innermost foreign line at or above `frame`; 0 when there is none."""
@@ -52,6 +83,7 @@ class Frames:
                 if number is None:
                     place = self._place(frame, frame.f_lineno)
                     number = lines[frame.f_lasti] = self._number(*place)
+                    self._places[number] = place
                 return number
             frame = frame.f_back
         return 0

@@ -34,7 +34,7 @@ class Plans:
         if self._plan is None:
             return
         folder = levers_folder()
-        self._frames.hide(folder)
+        self._frames.hide_levers(folder)
         _load(folder).install(
             self._plan,
             optimizers=optimizers(),

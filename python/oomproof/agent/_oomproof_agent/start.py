@@ -198,6 +198,8 @@ class Agent:
         self._apply_plan()
 
     def _apply_plan(self) -> None:
+        if self._settings.get("plan") is not None and self._settings.get("labels", True):
+            self.sites.watch_hooks_of_levers()
         self._plans = Plans(self._settings, self.device, self.exits, self.frames)
         self._plans.watch(optimizers=self.steps.optimizers)
 

@@ -13,7 +13,10 @@ pub(super) static LEVER: Lever = Lever {
     name: LeverName::Compile,
     numerics: Numerics::Rounding,
     redraws: Redraws::InForward,
-    parameters: &[Parameter::optional("budget", Holds::Fraction)],
+    parameters: &[
+        Parameter::optional("budget", Holds::Fraction),
+        Parameter::optional("solver", Holds::Word(&["exact"])),
+    ],
     conflicts: &[(
         LeverName::ActivationCheckpointing,
         "the compiler chooses itself what to compute again",

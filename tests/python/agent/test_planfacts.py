@@ -122,6 +122,7 @@ for x, y in DataLoader(Noisy(), batch_size=8, shuffle=True):
         ("0.1", "pass", (True, True)),
         ("0.0", "x = x + torch.randn_like(x)", (False, True)),
         ("0.0", "x = x * random.random()", (False, True)),
+        ("0.0", "x = x * float(__import__('numpy').random.rand())", (False, True)),
     ],
 )
 def test_random_numbers_are_seen_where_they_are_drawn(

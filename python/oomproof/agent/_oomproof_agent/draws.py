@@ -7,6 +7,7 @@ lie on the host, also those of a device's generator, and reading them changes no
 
 from __future__ import annotations
 
+import pickle
 import random
 import sys
 from typing import Any, Optional
@@ -35,9 +36,9 @@ class Draws:
         generators = [torch.default_generator]
         if torch.cuda.is_initialized():
             generators.extend(torch.cuda.default_generators)
-        states = [bytes(generator.get_state().numpy()) for generator in generators]
+        # An environment need not have NumPy.
+        states = [bytes(generator.get_state().tolist()) for generator in generators]
         numpy = sys.modules.get("numpy")
         if numpy is not None and hasattr(numpy, "random"):
-            _, keys, position, *_ = numpy.random.get_state()
-            states.append(keys.tobytes() + str(position).encode())
+            states.append(pickle.dumps(numpy.random.get_state(legacy=False)))
         return hash((tuple(states), random.getstate()))

@@ -1,4 +1,5 @@
-//! How long it takes to choose what to compute again: `cargo bench -p oomproof-planner`.
+//! How long it takes to choose what to compute again: `cargo bench -p oomproof-planner`, with `--features highs` for the
+//! other solver.
 
 use std::hint::black_box;
 
@@ -51,7 +52,7 @@ fn chains(criterion: &mut Criterion) {
 fn any_order(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("any order");
     group.sample_size(10);
-    for (n_blocks, n_modes) in [(8, 2), (12, 3), (24, 2)] {
+    for (n_blocks, n_modes) in [(8, 2), (8, 3), (12, 2), (12, 3), (24, 2), (48, 3)] {
         let stages = stages(n_blocks, n_modes, Blocks::Different);
         let name = format!("{n_blocks} x {n_modes}");
         group.bench_with_input(

@@ -7,7 +7,7 @@
 use oomproof_units::{Bytes, Nanos};
 use serde_json::{Value, json};
 
-use crate::any_order::{choices_in_any_order, judged};
+use crate::any_order::{MOST_VARIABLES, choices_in_any_order, judged};
 use crate::estimate::{Estimate, Scale, estimate, whole_bytes};
 use crate::facts::Facts;
 use crate::goal::Goal;
@@ -22,8 +22,6 @@ use crate::workload::{Mode, Workload};
 
 /// So many choices of blocks are kept for one combination of the other levers and one set of modes.
 const MOST_CHOICES: usize = 48;
-/// A program with more variables takes seconds; then the choices are those of a chain, judged in any order.
-const MOST_VARIABLES: usize = 24;
 /// So many combinations of levers without those of blocks are looked at.
 const MOST_COMBINATIONS: usize = 6000;
 
@@ -285,6 +283,7 @@ impl Unordered {
         let at = self.solved.iter().position(|(of, _)| *of == key);
         let at = at.unwrap_or_else(|| {
             let n_variables: usize = stages.iter().map(Vec::len).sum();
+            // Of more, the choices are those of a chain, judged in any order.
             let found = if n_variables <= MOST_VARIABLES {
                 choices_in_any_order(stages)
             } else {

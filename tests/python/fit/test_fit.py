@@ -176,6 +176,16 @@ def test_what_fits_nowhere_has_a_floor(folder: Path) -> None:
     assert least + (CONTEXT << 20) < found["floor_bytes"] < 1.2 * least + (CONTEXT << 20)
 
 
+def test_the_largest_batch_needs_a_loader_or_an_argument(folder: Path) -> None:
+    raw = SCRIPT.replace(
+        "in DataLoader(data, batch_size=256)", "in [data[at : at + 256] for at in range(0, 4096, 256)]"
+    )
+    (folder / "raw.py").write_text(textwrap.dedent(raw))
+    found = ended(start(folder, "fit", "--max-batch", script="raw.py"))
+    assert (found["code"], found["largest_batch"]) == (11, None), found["said"]
+    assert "`fit --max-batch=--batch-size`" in found["max_batch"]["ended"]
+
+
 def test_a_plan_for_another_script_is_refused(folder: Path) -> None:
     text = 'schema = 1\n[expects.modules]\n"blocks.0" = "Block"\n[[lever]]\nname = "activation-checkpointing"\n'
     (folder / "other.toml").write_text(text + 'modules = ["blocks.0"]\n')

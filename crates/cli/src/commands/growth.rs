@@ -158,7 +158,7 @@ impl Series<'_> {
         if self.dimension.knob == Knob::Loaders && own.is_none() {
             let name = &self.dimension.name;
             return Some(format!(
-                "the script makes no loader with a batch size; name the argument that sets it, such as `--scale {name}=--batch-size`"
+                "the script makes no loader with a batch size; name the argument that sets it, such as `run --scale {name}=--batch-size` or `fit --max-batch=--batch-size`"
             ));
         }
         None

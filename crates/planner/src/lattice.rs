@@ -18,7 +18,7 @@ use crate::levers::{LEVERS, conflict, excludes, numerics_of};
 use crate::measured::Measured;
 use crate::numerics::Numerics;
 use crate::recompute::{Choice, Way, choices_of_chain};
-use crate::workload::{Mode, Workload};
+use crate::workload::{Depth, Mode, Workload};
 
 /// So many choices of blocks are kept for one combination of the other levers and one set of modes.
 const MOST_CHOICES: usize = 48;
@@ -30,7 +30,8 @@ const MOST_COMBINATIONS: usize = 6000;
 pub(crate) struct Lattice {
     pub entries: Vec<Entry>,
     combinations: Vec<Vec<LeverUse>>,
-    paths: Vec<String>,
+    /// Of the blocks, for each depth at which they were looked for.
+    paths: Vec<Vec<String>>,
     pub useless: Vec<(LeverName, String)>,
 }
 
@@ -38,6 +39,7 @@ pub(crate) struct Lattice {
 #[derive(Clone, Debug)]
 pub(crate) struct Entry {
     combination: u32,
+    depth_idx: u8,
     modes: &'static [Mode],
     ways: Box<[u8]>,
     pub n_levers: u8,
@@ -92,11 +94,39 @@ impl Lattice {
             })
             .collect();
 
-        let plain = Workload::new(script, base);
+        let mut plains: Vec<Workload> = Vec::new();
+        for depth in Depth::ALL {
+            let plain = Workload::new(script, base, depth);
+            // Most models have one kind of block.
+            if plains.iter().all(|other| other.blocks != plain.blocks) {
+                plains.push(plain);
+            }
+        }
+        let mut lattice = Self {
+            entries: Vec::new(),
+            combinations,
+            paths: Vec::new(),
+            useless,
+        };
+        for (depth_idx, plain) in plains.into_iter().enumerate() {
+            lattice.add(&plain, depth_idx, &mode_sets, scale);
+            let paths = plain.blocks.into_iter().map(|block| block.path);
+            lattice.paths.push(paths.collect());
+        }
+        lattice
+    }
+
+    /// All plans over the blocks of one depth.
+    fn add(
+        &mut self,
+        plain: &Workload,
+        depth_idx: usize,
+        mode_sets: &[&'static [Mode]],
+        scale: Scale,
+    ) {
         let mut known: Vec<(Vec<Vec<Way>>, Vec<Choice>)> = Vec::new();
         let mut unordered = Unordered::default();
-        let mut entries = Vec::new();
-        for (combination_idx, combination) in combinations.iter().enumerate() {
+        for (combination_idx, combination) in self.combinations.iter().enumerate() {
             let mut workload = plain.clone();
             for used in combination {
                 (LEVERS[used.name as usize].shape)(used, &mut workload);
@@ -104,7 +134,7 @@ impl Lattice {
             let sets: &[&'static [Mode]] = if mode_sets.is_empty() || workload.blocks.is_empty() {
                 &[&[Mode::Plain]]
             } else {
-                &mode_sets
+                mode_sets
             };
             for (set_idx, modes) in sets.iter().copied().enumerate() {
                 let stages = stages(&workload, modes);
@@ -124,6 +154,11 @@ impl Lattice {
                     if set_idx > 0 && !needs_set(choice, modes) {
                         continue;
                     }
+                    let n_block_levers = block_levers(choice, modes).count();
+                    // And the first depth those that touch no block.
+                    if depth_idx > 0 && n_block_levers == 0 {
+                        continue;
+                    }
                     let excluded = block_levers(choice, modes).any(|block_lever| {
                         combination
                             .iter()
@@ -132,22 +167,16 @@ impl Lattice {
                     if excluded {
                         continue;
                     }
-                    let n_levers = combination.len() + block_levers(choice, modes).count();
-                    entries.push(Entry {
+                    self.entries.push(Entry {
                         combination: combination_idx as u32,
+                        depth_idx: depth_idx as u8,
                         modes,
                         ways: choice.ways.clone().into_boxed_slice(),
-                        n_levers: n_levers as u8,
-                        estimate: estimate(&workload, &plain, modes, choice, scale),
+                        n_levers: (combination.len() + n_block_levers) as u8,
+                        estimate: estimate(&workload, plain, modes, choice, scale),
                     });
                 }
             }
-        }
-        Self {
-            entries,
-            combinations,
-            paths: plain.blocks.into_iter().map(|block| block.path).collect(),
-            useless,
         }
     }
 
@@ -155,7 +184,10 @@ impl Lattice {
     pub(crate) fn levers(&self, entry: &Entry) -> Vec<LeverUse> {
         let mut levers = self.combinations[entry.combination as usize].clone();
         let of_mode = |mode: Mode| -> Vec<Value> {
-            let ways = entry.ways.iter().zip(&self.paths);
+            let ways = entry
+                .ways
+                .iter()
+                .zip(&self.paths[usize::from(entry.depth_idx)]);
             ways.filter(|(way, _)| entry.modes[usize::from(**way)] == mode)
                 .map(|(_, path)| json!(path))
                 .collect()

@@ -17,7 +17,7 @@ use crate::levers::{self, LEVERS};
 use crate::measured::Measured;
 use crate::numerics::Numerics;
 use crate::search::Outcome;
-use crate::workload::Workload;
+use crate::workload::{Depth, Workload};
 
 /// Times that differ by less are the same; then fewer levers decide.
 const SAME_TIME: f64 = 0.001;
@@ -157,7 +157,7 @@ fn not_allowed(facts: &Facts, goal: &Goal, base: &Measured) -> Vec<Potential> {
         facts,
         torch: goal.torch,
     };
-    let plain = Workload::new(&script, base);
+    let plain = Workload::new(&script, base, Depth::Stages);
     let peak = plain.plain_peak();
     let mut found: Vec<Potential> = LEVERS
         .iter()

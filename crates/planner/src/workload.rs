@@ -9,7 +9,7 @@ use crate::levers::scores_bytes;
 use crate::measured::Measured;
 
 /// A backward pass takes twice as long as its forward pass: a product for each of the two inputs.
-const BACKWARD_OVER_FORWARD: f64 = 2.0;
+pub(crate) const BACKWARD_OVER_FORWARD: f64 = 2.0;
 /// The optimizer's part of a step where the rest of it is unknown.
 const OPTIMIZER_PART: f64 = 0.1;
 /// The blocks' part of a forward pass where their times were not measured.
@@ -202,10 +202,12 @@ pub(crate) struct Workload {
 
 impl Workload {
     /// The step as the script is.
-    pub(crate) fn new(script: &Script<'_>, base: &Measured) -> Self {
+    pub(crate) fn new(script: &Script<'_>, base: &Measured, depth: Depth) -> Self {
         let facts = script.facts;
         let bytes = |value: Option<oomproof_units::Bytes>| value.map_or(0.0, |it| it.get() as f64);
-        let mut blocks: Vec<BlockModel> = outermost(&facts.blocks).map(BlockModel::new).collect();
+        let mut blocks: Vec<BlockModel> = outermost(&facts.blocks, depth)
+            .map(BlockModel::new)
+            .collect();
         let parameters = bytes(facts.parameter_bytes);
         let gradients = facts
             .gradient_bytes
@@ -401,22 +403,36 @@ fn temporaries(facts: &Facts) -> f64 {
     facts.optimizer.iter().map(of_one).sum()
 }
 
+/// How deep into nested modules blocks are looked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Depth {
+    /// A stage of two or three blocks is one block; only longer stacks are taken apart.
+    Stages,
+    /// Every stack is taken apart.
+    Blocks,
+}
+
+impl Depth {
+    pub(crate) const ALL: [Self; 2] = [Self::Stages, Self::Blocks];
+
+    /// So many alike modules are a stack.
+    const fn least_in_stack(self) -> usize {
+        match self {
+            Self::Stages => 4,
+            Self::Blocks => 2,
+        }
+    }
+}
+
+fn saved(block: &Block) -> f64 {
+    block.saved_bytes.map_or(0.0, |it| it.get() as f64)
+}
+
 /// The blocks to choose among: none lies inside another. A block that holds mostly other blocks stands aside.
-fn outermost(blocks: &[Block]) -> impl Iterator<Item = &Block> {
-    let saved = |block: &Block| block.saved_bytes.map_or(0.0, |it| it.get() as f64);
-    let gives_way: Vec<bool> = blocks
-        .iter()
-        .map(|block| {
-            let inner: Vec<&Block> = blocks.iter().filter(|it| block.contains(it)).collect();
-            let direct = inner
-                .iter()
-                .filter(|it| inner.iter().all(|other| !other.contains(it)));
-            let kept: f64 = direct.clone().map(|it| saved(it)).sum();
-            // A block of two or three layers is a block; a stack of blocks is not.
-            direct.count() > 3 && kept >= MOST_OF_PARENT * saved(block)
-        })
+fn outermost(blocks: &[Block], depth: Depth) -> impl Iterator<Item = &Block> {
+    let stands: Vec<usize> = (0..blocks.len())
+        .filter(|&at| !is_mostly_others(blocks, at, depth))
         .collect();
-    let stands: Vec<usize> = (0..blocks.len()).filter(|&at| !gives_way[at]).collect();
     let chosen: Vec<usize> = stands
         .iter()
         .copied()
@@ -428,6 +444,30 @@ fn outermost(blocks: &[Block]) -> impl Iterator<Item = &Block> {
         })
         .collect();
     chosen.into_iter().map(move |at| &blocks[at])
+}
+
+fn is_mostly_others(blocks: &[Block], at: usize, depth: Depth) -> bool {
+    let block = &blocks[at];
+    let inner: Vec<&Block> = blocks.iter().filter(|it| block.contains(it)).collect();
+    let most = MOST_OF_PARENT * saved(block);
+    let direct: Vec<&&Block> = inner
+        .iter()
+        .filter(|it| inner.iter().all(|other| !other.contains(it)))
+        .collect();
+    let kept: f64 = direct.iter().map(|it| saved(it)).sum();
+    if direct.len() > 3 && kept >= most {
+        return true;
+    }
+    // Layers such as linear ones are alike too, and keep less than they give.
+    let output = |it: &Block| it.output_bytes.map_or(0.0, |it| it.get() as f64);
+    let is_block = |it: &&&Block| it.group.is_some() && saved(it) >= output(it);
+    let alike: Vec<&&Block> = inner.iter().filter(is_block).collect();
+    alike.iter().any(|one| {
+        let stack: Vec<&&&Block> = alike.iter().filter(|it| it.group == one.group).collect();
+        // What a block gives is kept for the next one, and by what is around both.
+        let kept: f64 = stack.iter().map(|it| saved(it) + output(it)).sum();
+        stack.len() >= depth.least_in_stack() && kept >= most
+    })
 }
 
 #[cfg(test)]
@@ -452,5 +492,66 @@ mod tests {
         check(10.0 * micros, 3000.0, 7000.0 + 4000.0);
         check(10.0 * micros, 8000.0, 2000.0);
         check(10.0 * micros, 12_000.0, 0.0);
+    }
+
+    /// Which of these modules, with what each keeps and gives, are the blocks.
+    fn check_blocks(modules: &[(&str, Option<&str>, u64, u64)], depth: Depth, expected: &[&str]) {
+        let blocks: Vec<Block> = modules
+            .iter()
+            .map(|&(path, group, saved, output)| Block {
+                path: path.to_owned(),
+                group: group.map(str::to_owned),
+                saved_bytes: Some(oomproof_units::Bytes::new(saved)),
+                output_bytes: Some(oomproof_units::Bytes::new(output)),
+                ..Block::default()
+            })
+            .collect();
+        let found: Vec<&str> = outermost(&blocks, depth)
+            .map(|it| it.path.as_str())
+            .collect();
+        assert_eq!(found, expected, "{depth:?}");
+    }
+
+    #[test]
+    fn stacks_are_taken_apart() {
+        let tower: Vec<(String, u64)> = (0..5)
+            .map(|at| (format!("tower.blocks.{at}"), 18))
+            .collect();
+        let mut modules = vec![
+            ("tower", None, 110, 1),
+            ("tower.embed", None, 4, 2),
+            ("tower.blocks", None, 100, 2),
+        ];
+        modules.extend(
+            tower
+                .iter()
+                .map(|(path, kept)| (path.as_str(), Some("tower.blocks"), *kept, 2)),
+        );
+        let paths: Vec<&str> = tower.iter().map(|(path, _)| path.as_str()).collect();
+        let all: Vec<&str> = ["tower.embed"].into_iter().chain(paths).collect();
+        check_blocks(&modules, Depth::Stages, &all);
+        check_blocks(&modules, Depth::Blocks, &all);
+    }
+
+    #[test]
+    fn a_short_stage_is_one_block_or_two() {
+        let modules = [
+            ("stage", None, 40, 2),
+            ("stage.0", Some("stage"), 20, 2),
+            ("stage.1", Some("stage"), 18, 2),
+        ];
+        check_blocks(&modules, Depth::Stages, &["stage"]);
+        check_blocks(&modules, Depth::Blocks, &["stage.0", "stage.1"]);
+    }
+
+    #[test]
+    fn layers_of_a_block_are_no_blocks() {
+        // The two linear layers keep their inputs, which others gave.
+        let modules = [
+            ("mlp", None, 40, 2),
+            ("mlp.0", Some("mlp"), 1, 16),
+            ("mlp.1", Some("mlp"), 1, 16),
+        ];
+        check_blocks(&modules, Depth::Blocks, &["mlp"]);
     }
 }

@@ -27,7 +27,7 @@ def decide(cell: Cell, measured: Measured) -> Decision:
     if said is None:
         return Decision(None, trials=1, failed_trials=1, reason=f"fit ended with {result['exit_code']}")
     trials, failed, floor = said.get("tried", 0), said.get("failed", 0), said.get("floor_bytes")
-    if not said["fits"] or (said["chosen"] is None and said["plans"]):
+    if not said["fits"] or (said["chosen"] is None and not said["fits_as_it_is"]):
         return Decision(None, trials=trials, failed_trials=failed, reason="none fits", floor_bytes=floor)
     chosen = said["plans"][said["chosen"]] if said["chosen"] is not None else {"levers": []}
     claimed = {

@@ -21,6 +21,8 @@ from pathlib import Path
 from typing import Any
 
 MARK = "VARIANT"
+#: What the driver hands out multiples of.
+PAGE = 1 << 21
 #: What a tool that is asked something writes before its answer.
 ANSWER = "ANSWER"
 
@@ -70,11 +72,21 @@ def run_child(job: dict[str, Any], pipe: int) -> None:
 
 
 def limit(reserved_bytes: int) -> None:
-    """What PyTorch's allocator may reserve from here on."""
+    """Takes so much of the card that PyTorch's allocator may reserve this and no more.
+
+    A fraction set in the allocator would be another limit: where segments grow, it counts what lies free at the end of
+    one a second time.
+    """
+    import ctypes
+
     import torch
 
-    total = torch.cuda.get_device_properties(0).total_memory
-    torch.cuda.set_per_process_memory_fraction(reserved_bytes / total)
+    runtime = ctypes.CDLL(f"libcudart.so.{torch.version.cuda.split('.')[0]}")
+    left = torch.cuda.mem_get_info()[0] + torch.cuda.memory_reserved()
+    pages = reserved_bytes // PAGE * PAGE
+    taken = left - pages - left % PAGE
+    if taken > 0 and runtime.cudaMalloc(ctypes.byref(ctypes.c_void_p()), ctypes.c_size_t(taken)):
+        raise RuntimeError("the card has less than was to be left")
 
 
 def wait(pid: int, pipe: int, timeout_secs: float) -> tuple[str, bool]:

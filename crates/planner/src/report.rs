@@ -134,17 +134,22 @@ pub(crate) fn report(
         .iter()
         .filter(|tried| !matches!(tried.outcome, Outcome::Ran(measured) if measured.fits))
         .count();
-    let refused = tried.iter().filter_map(|tried| match &tried.outcome {
-        Outcome::Refused { lever, reason } => Some((*lever, reason.clone())),
-        _ => None,
-    });
+    let mut refused: Vec<(LeverName, String)> = Vec::new();
+    for each in tried {
+        if let Outcome::Refused { lever, reason } = &each.outcome {
+            let said = (*lever, reason.clone());
+            if !refused.contains(&said) {
+                refused.push(said);
+            }
+        }
+    }
     Report {
         pareto,
         chosen,
         floor,
         not_allowed: not_allowed(facts, goal, base),
         useless: useless.to_vec(),
-        refused: refused.collect(),
+        refused,
         tried: tried.len() - 1,
         // The base run is no trial.
         failed: failed - usize::from(!base.fits),

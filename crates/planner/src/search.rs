@@ -7,7 +7,7 @@
 
 use std::cell::Cell;
 use std::cmp::Ordering;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use oomproof_units::{Bytes, Nanos};
 
@@ -122,7 +122,8 @@ pub struct Search {
     time: Calibration<TIME_PARTS>,
     tried: Vec<Tried>,
     running: Vec<usize>,
-    refusals: BTreeMap<LeverName, usize>,
+    /// The levers of the plans in which each refused.
+    refusals: BTreeMap<LeverName, Vec<BTreeSet<LeverName>>>,
     n_trials: usize,
     /// Plans that did not fit since the best plan became better.
     n_in_vain: usize,
@@ -252,22 +253,32 @@ impl Search {
             .learn(estimate.memory_parts, memory - estimate.memory);
     }
 
-    /// A refusal is of these very parameters at first, and of the lever when it comes again.
+    /// What all plans in which a lever refused have in common is believed to be why. It is of these very parameters at
+    /// first, and of the lever when it comes again.
     fn ban(&mut self, at: usize, lever: LeverName) {
         let levers = self.lattice.levers(&self.lattice.entries[at]);
-        let Some(used) = levers.into_iter().find(|used| used.name == lever) else {
+        let Some(used) = levers.iter().find(|used| used.name == lever) else {
             return;
         };
-        let count = self.refusals.entry(lever).or_insert(0);
-        *count += 1;
-        let mut banned = used;
+        let names = levers.iter().map(|used| used.name).collect();
+        let refusals = self.refusals.entry(lever).or_default();
+        refusals.push(names);
+        let mut banned = used.clone();
         banned.parameters.remove("modules");
-        if *count >= MOST_REFUSALS {
+        if refusals.len() >= MOST_REFUSALS {
             banned.parameters.retain(|name, _| name == "policy");
         }
+        let mut common = refusals[0].clone();
+        common.retain(|name| refusals.iter().all(|names| names.contains(name)));
         for (entry, state) in self.lattice.entries.iter().zip(&mut self.states) {
             if *state == State::Untried && self.lattice.uses(entry, &banned) {
-                *state = State::Banned;
+                let own = self.lattice.levers(entry);
+                if common
+                    .iter()
+                    .all(|name| own.iter().any(|it| it.name == *name))
+                {
+                    *state = State::Banned;
+                }
             }
         }
     }

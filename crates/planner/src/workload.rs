@@ -176,6 +176,8 @@ pub(crate) struct Workload {
     pub other_saved: f64,
     pub loss_saved: f64,
     pub loss_working: f64,
+    /// Whether the model computes its loss itself.
+    pub loss_inside: bool,
     /// One copy of the loss's scores; zero where they are unknown.
     pub scores: f64,
     /// The optimizer's temporaries.
@@ -265,6 +267,7 @@ impl Workload {
             other_saved: (kept - in_blocks - loss_saved).max(0.0),
             loss_saved,
             loss_working,
+            loss_inside: facts.loss_inside == Some(true),
             scores,
             optimizer_working: at(points.optimizer_peak).map_or_else(
                 || temporaries(facts),

@@ -79,11 +79,14 @@ class _Offload:
 
     def _pack(self, tensor: Any) -> Any:
         size = tensor.numel() * tensor.element_size()
-        if size < self._least or type(tensor) is not self._torch.Tensor or tensor.layout is not self._torch.strided:
+        if type(tensor) is not self._torch.Tensor:
             return tensor
+        # The operator that gave a tensor may be who keeps it, and neither would be let go of without a backward pass.
+        if size < self._least or tensor.layout is not self._torch.strided:
+            return tensor.detach()
         storage = tensor.untyped_storage()
         if storage.data_ptr() in self._resident:
-            return tensor
+            return tensor.detach()
         key: Any = (
             storage._cdata,
             tensor.storage_offset(),

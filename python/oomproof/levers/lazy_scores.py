@@ -7,6 +7,7 @@ need all of them.
 
 from __future__ import annotations
 
+import copy
 import functools
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
@@ -63,6 +64,26 @@ def make(
     return _stand_in(torch, state)
 
 
+def state_of(tensor: Any) -> Optional[State]:
+    """What stands behind a stand-in; `None` for every other tensor."""
+    found = getattr(type(tensor), "of_lever", None)
+    return tensor._oomproof if found == OF_LEVER else None
+
+
+def form_of(tensor: Any) -> Optional[State]:
+    """`state_of` without the layer's input, which is not kept alive."""
+    state = copy.copy(state_of(tensor))
+    if state is not None:
+        state.hidden = None
+    return state
+
+
+def behind(tensor: Any) -> Any:
+    """The input of the layer for a stand-in, which is all that exists of it; every other tensor is itself."""
+    state = state_of(tensor)
+    return tensor if state is None else state.hidden
+
+
 def _stand_in(torch: Any, state: State) -> Any:
     shape = (*state.hidden.shape[:-1], state.weight.shape[0])
     kind = _kind(torch)
@@ -80,6 +101,8 @@ def _autocast(torch: Any, device: str) -> Any:
 @functools.lru_cache(maxsize=1)
 def _kind(torch: Any) -> Any:
     class Scores(torch.Tensor):  # type: ignore[misc]
+        of_lever = OF_LEVER
+
         @classmethod
         def __torch_function__(
             cls, function: Any, _types: Any, args: Tuple[Any, ...] = (), kwargs: Optional[Dict[str, Any]] = None

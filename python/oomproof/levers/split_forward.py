@@ -11,7 +11,7 @@ import contextlib
 import functools
 from typing import Any, List, Optional, Tuple
 
-from . import expectations, loss_reduction, slices, trees
+from . import expectations, lazy_scores, loss_reduction, slices, trees
 from .changing_buffers import ChangingBuffers
 from .context import Context, Moment
 from .lever import Undo
@@ -80,7 +80,7 @@ class _Split:
         if before is not None:
             self._tried = True
             if len(set(sizes)) == 1 and total > 1:
-                self._compare(call, whole, sizes[0])
+                self._compare(call, whole, sizes[0], run.scores)
             reason = self._buffers.changed(before)
             if reason is not None:
                 raise PlanRefused(reason)
@@ -88,16 +88,24 @@ class _Split:
         live = [tensor for tensor in found if tensor.is_floating_point()]
         anchor = torch.zeros((), device=live[0].device if live else None, requires_grad=True)
         outputs = iter(_function(torch).apply(anchor, run, len(live), *live))
-        return trees.mapped(torch, whole, lambda tensor: next(outputs) if tensor.is_floating_point() else tensor)
+        scores = iter(run.scores)
 
-    def _compare(self, call: slices.Call, whole: Any, size: int) -> None:
+        def given(tensor: Any) -> Any:
+            output, state = next(outputs) if tensor.is_floating_point() else tensor, next(scores)
+            return output if state is None else state.changed(torch, hidden=output)
+
+        return trees.mapped(torch, whole, given)
+
+    def _compare(self, call: slices.Call, whole: Any, size: int, scores: List[Optional[lazy_scores.State]]) -> None:
         """Refuses results whose shape depends on the slice, which slices of one size do not show."""
         torch = self._torch
         other = size - 1 if size > 1 else 2
         total = slices.rows(torch, call) or 0
         run = _Run(self._context, self._original, slices.cut(torch, call, [other, total - other])[:1], [other])
-        for one, of_other in zip(trees.tensors(torch, whole), trees.tensors(torch, run.once())):
-            if one.dim() and of_other.dim():
+        others = trees.tensors(torch, run.once())
+        for one, of_other, state in zip(trees.tensors(torch, whole), others, scores):
+            # Without gradients there are scores, and no stand-in for them.
+            if state is None and one.dim() and of_other.dim():
                 slices.require_same([one, of_other])
 
 
@@ -115,6 +123,8 @@ class _Run:
         self._modes = _modes(context.torch)
         # What each slice's losses count in all of them.
         self._shares: List[List[Any]] = []
+        # For each tensor of the result, what stands behind it where it is scores that do not exist.
+        self.scores: List[Optional[lazy_scores.State]] = []
 
     def outputs(self) -> Any:
         torch = self._torch
@@ -124,7 +134,8 @@ class _Run:
             # The graph of a loss says what it is the mean of, so each slice has one, for as long as it is looked at.
             result = self._original(*call[0], **call[1])
             counts.append([self._count(tensor, size) for tensor in trees.tensors(torch, result) if tensor.dim() == 0])
-            results.append(trees.mapped(torch, result, lambda tensor: tensor.detach()))
+            self.scores = [lazy_scores.form_of(tensor) for tensor in trees.tensors(torch, result)]
+            results.append(trees.mapped(torch, result, lambda tensor: lazy_scores.behind(tensor).detach()))
             del result
         self._shares = self._shared(counts)
         losses = iter(range(len(counts[0]) if counts else 0))
@@ -146,7 +157,8 @@ class _Run:
             self._restore(self._random[position])
             with torch.enable_grad(), self._mode():
                 result = self._original(*call[0], **call[1])
-            outputs = [tensor for tensor in trees.tensors(torch, result) if tensor.is_floating_point()]
+            given = [lazy_scores.behind(tensor) for tensor in trees.tensors(torch, result)]
+            outputs = [tensor for tensor in given if tensor.is_floating_point()]
             roots, factors, loss = [], [], 0
             for output, gradient in zip(outputs, gradients):
                 share = None
@@ -157,7 +169,7 @@ class _Run:
                 roots.append(output)
                 factors.append(gradient.narrow(0, start, size) if share is None else gradient * share)
             start += size
-            del result, outputs
+            del result, given, outputs
             if roots:
                 torch.autograd.backward(roots, factors)
         self._restore(now)

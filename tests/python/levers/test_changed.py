@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from pathlib import Path
 from typing import Any, Iterator, List, Tuple
 
@@ -113,6 +115,20 @@ def test_an_evaluation_in_slices(planned: Any) -> None:
         torch.testing.assert_close(found, Net.forward(model, inputs))
     model.train()(inputs)
     assert rows == [3, 3, 2, 8, 8]
+
+
+@pytest.mark.parametrize("least", [0, 1 << 40])
+def test_a_forward_pass_without_a_backward_pass_leaves_nothing(planned: Any, least: int) -> None:
+    model = nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 4))
+    planned({"levers": [{"name": "activation-offload", "least_bytes": least}]}, model)
+    kept: List[Any] = []
+    model[1].register_forward_hook(lambda _, __, result: kept.append(weakref.ref(result)))
+    gc.disable()
+    try:
+        model(torch.ones(2, 4))
+        assert kept[0]() is None
+    finally:
+        gc.enable()
 
 
 def test_slices_of_a_pass_are_computed_once_more_in_the_backward_pass(planned: Any) -> None:

@@ -151,6 +151,10 @@ CASES: List[Tuple[List[Lever], Program, float]] = [
     ([named("optimizer-offload"), MICRO_2], SGD, ROUNDING),
     ([SPLIT], LM, ROUNDING),
     ([SPLIT, checkpoint(*BLOCKS)], EVERYTHING, ROUNDING),
+    ([SPLIT, CHUNKED], LM, ROUNDING),
+    ([SPLIT, CHUNKED, checkpoint(*BLOCKS)], IGNORED, ROUNDING),
+    ([SPLIT, CHUNKED], Program(model=lambda: Net(tied=True)), ROUNDING),
+    ([SPLIT, CHUNKED], Program(model=LossInside, data=lambda: tokens(20, ignored=True), body=loss_inside), ROUNDING),
     ([{**SPLIT, "chunks": 100}], GROUPS, ROUNDING),
     ([SPLIT], Program(model=LossInside, data=lambda: tokens(20, ignored=True), body=loss_inside), ROUNDING),
     (

@@ -61,10 +61,15 @@ fn options(script: &Script<'_>) -> Vec<Parameters> {
 }
 
 fn shape(used: &LeverUse, workload: &mut Workload) {
-    // The loss is computed on all outputs at once.
     let (saved, working, scores) = (workload.loss_saved, workload.loss_working, workload.scores);
     workload.split(used.count("chunks").unwrap_or(1));
-    (workload.loss_saved, workload.loss_working, workload.scores) = (saved, working, scores);
+    if !workload.loss_inside {
+        // The loss is computed on all outputs at once.
+        (workload.loss_saved, workload.loss_working, workload.scores) = (saved, working, scores);
+    } else if saved > 0.0 {
+        // The model gives the scores too.
+        workload.other_saved += scores;
+    }
     workload.gradients_stay = true;
     let again = workload.forward_ns;
     workload.add_time(TimePart::Recomputed, again);

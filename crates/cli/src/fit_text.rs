@@ -6,9 +6,10 @@ use std::time::Duration;
 use oomproof_planner::Numerics;
 use owo_colors::{AnsiColors, OwoColorize};
 
-use crate::commands::fleet::{Answer, Fleet};
+use crate::commands::fleet::{Answer, Fleet, OnGpu};
 use crate::fit_report::{FitReport, Listed};
 use crate::fitting::{in_short, in_words};
+use crate::given_back::GivenBack;
 use crate::wrap::{Margins, wrap};
 
 /// Width at which sentences are wrapped.
@@ -306,25 +307,26 @@ pub(crate) fn render_fleet(fleet: &Fleet) -> String {
 }
 
 fn write_fleet(out: &mut String, fleet: &Fleet) -> fmt::Result {
+    let wide = fleet.gpus.iter().map(|gpu| short_name(gpu).len()).max();
+    let wide = wide.unwrap_or_default();
     writeln!(
         out,
-        "{:<34}{:>11}  {:<13}{:>7}{:>13}  plan",
+        "{:<wide$}{:>11}  {:<13}{:>7}{:>13}  plan",
         "GPU", "memory", "", "time", "with context"
     )?;
     for gpu in &fleet.gpus {
-        let others = match gpu.also.len() {
-            0 => String::new(),
-            count => format!(" +{count}"),
-        };
-        let name = gpu.name.strip_prefix("NVIDIA ").unwrap_or(&gpu.name);
         let (time, process, plan) = gpu.plan.as_ref().map_or_else(
             || {
                 let floor = gpu.floor_bytes.filter(|_| gpu.answer == Answer::DoesNotFit);
-                (
-                    String::new(),
-                    String::new(),
-                    floor.map_or_else(String::new, |floor| format!("the least reached is {floor}")),
-                )
+                let remark = match (
+                    gpu.given_back.filter(|given_back| given_back.times > 0),
+                    floor,
+                ) {
+                    (Some(given_back), _) => gives_back(given_back),
+                    (None, Some(floor)) => format!("the least reached is {floor}"),
+                    (None, None) => String::new(),
+                };
+                (String::new(), String::new(), remark)
             },
             |plan| {
                 (
@@ -335,8 +337,8 @@ fn write_fleet(out: &mut String, fleet: &Fleet) -> fmt::Result {
             },
         );
         let line = format!(
-            "{:<34}{:>11}  {:<13}{time:>7}{process:>13}  {plan}",
-            format!("{name}{others}"),
+            "{:<wide$}{:>11}  {:<13}{time:>7}{process:>13}  {plan}",
+            short_name(gpu),
             gpu.memory_bytes.to_string(),
             answer(gpu.answer),
         );
@@ -345,13 +347,60 @@ fn write_fleet(out: &mut String, fleet: &Fleet) -> fmt::Result {
     for (architecture, why) in &fleet.not_measured {
         writeln!(out, "{architecture}: {why}")?;
     }
-    if fleet.gpus.iter().any(|gpu| !gpu.also.is_empty()) {
-        writeln!(
+    let any = |is: fn(&OnGpu) -> bool| fleet.gpus.iter().any(is);
+    let remarks = [
+        (
+            any(|gpu| !gpu.also.is_empty()),
+            "+N: so many others of the same memory and architecture; `--json` names them",
+        ),
+        (
+            any(|gpu| gpu.plan.is_some()),
+            "time: of a step, beside the script as it is; an estimate by a model of the card, which no real card has confirmed",
+        ),
+        (
+            any(|gpu| {
+                gpu.given_back
+                    .is_some_and(|given_back| given_back.steps > 0)
+            }),
+            "where memory is given back in steps the card waits; `fit --gpu NAME` looks for a faster plan",
+        ),
+        (
+            any(|gpu| gpu.answer == Answer::Unknown),
+            "unknown: time ended the search; more may be found with `--time-limit`",
+        ),
+    ];
+    writeln!(out)?;
+    for (_, remark) in remarks.iter().filter(|(is_said, _)| *is_said) {
+        wrap(
             out,
-            "\n+N: so many others of the same memory and architecture; `--json` names them"
+            remark,
+            Margins {
+                lead: "",
+                line: LINE,
+            },
         )?;
     }
     Ok(())
+}
+
+/// The name in the table, with how many others are like it.
+fn short_name(gpu: &OnGpu) -> String {
+    let name = gpu.name.strip_prefix("NVIDIA ").unwrap_or(&gpu.name);
+    match gpu.also.len() {
+        0 => name.to_owned(),
+        count => format!("{name} +{count}"),
+    }
+}
+
+/// That the allocator of a script that fits had to give memory back for that.
+fn gives_back(given_back: GivenBack) -> String {
+    let GivenBack {
+        steps, of_steps, ..
+    } = given_back;
+    match steps {
+        0 => "its allocator gives memory back outside of training steps".to_owned(),
+        _ => format!("its allocator gives memory back in {steps} of {of_steps} steps"),
+    }
 }
 
 /// What can be said of a card, in words.

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use oomproof_gpus::{Gpu, all};
-use oomproof_planner::{LeverUse, Numerics, Search, VerifiedPlan};
+use oomproof_planner::{LeverUse, Measured, Numerics, Search, VerifiedPlan};
 use oomproof_units::Bytes;
 use serde::Serialize;
 
@@ -18,6 +18,7 @@ use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::fit_text;
 use crate::fitting::{Ends, find};
+use crate::given_back::GivenBack;
 use crate::launch::{Extent, Facts as Gathering, Launch};
 use crate::plan_file;
 use crate::printer;
@@ -47,6 +48,8 @@ pub(crate) struct OnGpu {
     pub also: Vec<&'static str>,
     pub memory_bytes: Bytes,
     pub answer: Answer,
+    /// Where it fits as it is: how often its allocator had to give memory back for that.
+    pub given_back: Option<GivenBack>,
     /// The least that any plan took, of what was run.
     pub floor_bytes: Option<Bytes>,
     pub plan: Option<OfPlan>,
@@ -97,6 +100,12 @@ pub(crate) fn fit(args: &FitArgs, request: &Launch, ends: &Ends) -> Result<Exit,
     };
     let (warm, _) = started(args, request, &ample, ends)?;
     let trials = Trials::new(request, warm, args.strictness())?;
+    let searching = Searching {
+        args,
+        request,
+        trials: &trials,
+        ends,
+    };
     let mut fleet = Fleet {
         schema: 1,
         gpus: Vec::new(),
@@ -124,14 +133,7 @@ pub(crate) fn fit(args: &FitArgs, request: &Launch, ends: &Ends) -> Result<Exit,
             continue;
         }
         for group in alike {
-            fleet.gpus.push(on_gpu(
-                args,
-                request,
-                &trials,
-                (group, largest),
-                &needed,
-                ends,
-            )?);
+            fleet.gpus.push(searching.on_gpu(group, largest, &needed)?);
         }
     }
     fleet
@@ -190,81 +192,134 @@ fn unknown(group: &[&'static Gpu]) -> OnGpu {
         also: group[1..].iter().map(|gpu| gpu.id).collect(),
         memory_bytes: gpu.total,
         answer: Answer::Unknown,
+        given_back: None,
         floor_bytes: None,
         plan: None,
     }
 }
 
-/// The cheapest plan for cards that are alike.
-fn on_gpu(
-    args: &FitArgs,
-    request: &Launch,
-    trials: &Trials<'_>,
-    (group, largest): (&[&'static Gpu], &'static Gpu),
-    needed: &Ran,
-    ends: &Ends,
-) -> Result<OnGpu, Failure> {
-    let gpu = group[0];
-    let card = Card::of_gpu(gpu);
-    let mut line = unknown(group);
-    let measured = trials.measured(&needed.outcome.verdict, &card);
-    if measured.fits {
-        line.answer = Answer::FitsAsItIs;
-        return Ok(line);
+/// What the search for each card goes by.
+struct Searching<'a> {
+    args: &'a FitArgs,
+    request: &'a Launch,
+    trials: &'a Trials<'a>,
+    ends: &'a Ends,
+}
+
+impl Searching<'_> {
+    /// The cheapest plan for cards that are alike.
+    fn on_gpu(
+        &self,
+        group: &[&'static Gpu],
+        largest: &'static Gpu,
+        needed: &Ran,
+    ) -> Result<OnGpu, Failure> {
+        let card = Card::of_gpu(group[0]);
+        let mut line = unknown(group);
+        let setup = Setup {
+            card: card.clone(),
+            measured_on: Some(Card::of_gpu(largest)),
+            plan: None,
+            extent: Extent::Training,
+            facts: Gathering::Ignored,
+            timeout: self.args.timeout,
+        };
+        line.given_back = self.as_it_is(&setup, needed)?;
+        if line.given_back.is_some() {
+            line.answer = Answer::FitsAsItIs;
+        } else {
+            self.with_plan(&mut line, &setup, needed)?;
+        }
+        printer::say(&format!(
+            "{} ({}): {}",
+            line.name,
+            room(&card),
+            fit_text::answer(line.answer)
+        ));
+        Ok(line)
     }
-    let setup = Setup {
-        card: card.clone(),
-        measured_on: Some(Card::of_gpu(largest)),
-        plan: None,
-        extent: Extent::Training,
-        facts: Gathering::Ignored,
-        timeout: args.timeout,
-    };
-    let facts = facts(&needed.profile)?;
-    let search = Search::new(facts.clone(), measured, args.goal(request, &card));
-    let found = find(trials, &setup, search, ends)?;
-    line.floor_bytes = found
-        .report
-        .floor
-        .as_ref()
-        .map(|floor| floor.measured.process_high);
-    let fitting: Vec<&VerifiedPlan> = found
-        .report
-        .pareto
-        .iter()
-        .filter(|plan| plan.measured.fits)
-        .collect();
-    if fitting.is_empty() && found.is_whole {
-        line.answer = Answer::DoesNotFit;
-    }
-    for plan in fitting.iter().take(MOST_CHECKED) {
-        let of = plan_file::plan(&plan.levers, request, &facts);
-        let whole = Setup {
-            plan: Some(AppliedPlan::of(&of)),
+
+    /// How often the allocator of the script as it is had to give memory back; `None` where it does not fit.
+    fn as_it_is(&self, setup: &Setup, needed: &Ran) -> Result<Option<GivenBack>, Failure> {
+        let verdict = &needed.outcome.verdict;
+        if self.trials.measured(verdict, &setup.card).fits {
+            // Nothing ran out with ample memory, and nothing would here.
+            return Ok(Some(GivenBack::of(&needed.profile)));
+        }
+        if !self.trials.may_give_back(verdict, &setup.card) || self.ends.have_come() {
+            return Ok(None);
+        }
+        let ran = self.trials.run(&Setup {
             extent: Extent::Steady,
             ..setup.clone()
-        };
-        let outcome = trials.run(&whole)?.outcome;
-        let verified = Exit::of_verdict(outcome.code) == Exit::Done;
-        if verified {
-            line.answer = Answer::FitsWithPlan;
-            line.plan = Some(OfPlan {
-                levers: plan.levers.clone(),
-                peak_allocated_bytes: outcome.verdict.peak.allocated_bytes,
-                process_bytes: outcome.verdict.peak.process_bytes.likely,
-                relative_time: plan.relative_time,
-                numerics: plan.numerics,
-                numerics_reason: plan.numerics_reason.clone(),
-                verified,
-            });
-            break;
-        }
+        })?;
+        let fits = Exit::of_verdict(ran.outcome.code) == Exit::Done;
+        Ok(fits.then(|| GivenBack::of(&ran.profile)))
     }
-    printer::say(&format!(
-        "{} ({}): {}",
-        line.name,
-        room(&card),
-        fit_text::answer(line.answer)
-    ));
-    Ok(line)
+
+    /// Looks for the cheapest plan under which the whole script fits, and writes it into `line`.
+    fn with_plan(&self, line: &mut OnGpu, setup: &Setup, needed: &Ran) -> Result<(), Failure> {
+        let measured = Measured {
+            // The run on the card has shown it, whatever the figures with ample memory are.
+            fits: false,
+            ..self.trials.measured(&needed.outcome.verdict, &setup.card)
+        };
+        let facts = facts(&needed.profile)?;
+        // Evaluation or saving may need more than training; then they are part of every run.
+        for extent in [Extent::Training, Extent::Steady] {
+            let setup = Setup {
+                extent,
+                ..setup.clone()
+            };
+            let goal = self.args.goal(self.request, &setup.card);
+            let search = Search::new(facts.clone(), measured, goal);
+            let found = find(self.trials, &setup, search, self.ends)?;
+            line.floor_bytes = found
+                .report
+                .floor
+                .as_ref()
+                .map(|floor| floor.measured.process_high);
+            let fitting: Vec<&VerifiedPlan> = found
+                .report
+                .pareto
+                .iter()
+                .filter(|plan| plan.measured.fits)
+                .collect();
+            if fitting.is_empty() {
+                if found.is_whole {
+                    line.answer = Answer::DoesNotFit;
+                }
+                return Ok(());
+            }
+            for plan in fitting.iter().take(MOST_CHECKED) {
+                if self.ends.was_interrupted() {
+                    return Ok(());
+                }
+                let of = plan_file::plan(&plan.levers, self.request, &facts);
+                let whole = Setup {
+                    plan: Some(AppliedPlan::of(&of)),
+                    extent: Extent::Steady,
+                    ..setup.clone()
+                };
+                let outcome = self.trials.run(&whole)?.outcome;
+                if Exit::of_verdict(outcome.code) == Exit::Done {
+                    line.answer = Answer::FitsWithPlan;
+                    line.plan = Some(OfPlan {
+                        levers: plan.levers.clone(),
+                        peak_allocated_bytes: outcome.verdict.peak.allocated_bytes,
+                        process_bytes: outcome.verdict.peak.process_bytes.likely,
+                        relative_time: plan.relative_time,
+                        numerics: plan.numerics,
+                        numerics_reason: plan.numerics_reason.clone(),
+                        verified: true,
+                    });
+                    return Ok(());
+                }
+            }
+            if self.ends.have_come() {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
 }

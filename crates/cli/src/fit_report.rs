@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use oomproof_analysis::{Device, Estimate, Strictness, Verdict};
+use oomproof_analysis::{Device, Estimate, Strictness, TimeEstimate, Verdict};
 use oomproof_planner::{LeverName, LeverUse, Numerics, Potential};
 use oomproof_units::{Bytes, Nanos};
 use serde::Serialize;
@@ -58,6 +58,8 @@ pub(crate) struct Base {
     pub process_bytes: Estimate,
     /// A training step on the device's clock: an estimate; 0 when it is not known.
     pub step_device_ns: u64,
+    /// How wide that estimate is.
+    pub step_device_range_ns: Option<TimeEstimate>,
     /// How often its allocator had to give memory back on the card; `None` where it does not fit.
     pub given_back: Option<GivenBack>,
 }
@@ -104,6 +106,7 @@ impl Base {
             peak_reserved_bytes,
             process_bytes,
             step_device_ns: step_time(needed).get(),
+            step_device_range_ns: needed.step_device_ns,
             given_back: None,
         }
     }

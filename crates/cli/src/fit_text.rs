@@ -3,7 +3,9 @@
 use std::fmt::{self, Write};
 use std::time::Duration;
 
+use oomproof_analysis::TimeEstimate;
 use oomproof_planner::Numerics;
+use oomproof_units::Nanos;
 use owo_colors::{AnsiColors, OwoColorize};
 
 use crate::commands::fleet::{Answer, Fleet, OnGpu};
@@ -145,6 +147,21 @@ fn write_given_back(out: &mut String, report: &FitReport) -> fmt::Result {
     Ok(())
 }
 
+/// How long a step takes, and how wide that is.
+fn step_range(range: TimeEstimate) -> String {
+    let millis = |time: Nanos| {
+        let millis = time.get() as f64 / 1e6;
+        let digits = if millis < 10.0 { 2 } else { 0 };
+        format!("{millis:.digits$}")
+    };
+    format!(
+        ", which takes about {} ms ({} to {})",
+        millis(range.likely),
+        millis(range.low),
+        millis(range.high)
+    )
+}
+
 fn times(relative: f64) -> String {
     format!("{relative:.2}x")
 }
@@ -178,8 +195,12 @@ fn write_chosen(out: &mut String, report: &FitReport, chosen: &Listed) -> fmt::R
     row(
         "time",
         &format!(
-            "{} that of a step of the script as it is, by a model of the card: an estimate",
-            times(chosen.relative_time)
+            "{} that of a step of the script as it is{}: an estimate by a model of the card, which no real card has confirmed",
+            times(chosen.relative_time),
+            report
+                .base
+                .step_device_range_ns
+                .map_or_else(String::new, step_range),
         ),
     )?;
     row(

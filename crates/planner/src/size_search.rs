@@ -9,6 +9,8 @@ use oomproof_units::Bytes;
 const SHOWING: u64 = 4;
 /// A size this many times the largest that was run is not predicted further.
 const FARTHEST: u64 = 16;
+/// Where no size made a difference yet, or no larger one is known, the next is this many times as large.
+const STRIDE: u64 = 4;
 
 /// What a run at one size came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -119,7 +121,7 @@ impl SizeSearch {
         }
         let predicted = self
             .predicted()
-            .unwrap_or_else(|| middle.unwrap_or(fits.saturating_mul(2)));
+            .unwrap_or_else(|| middle.unwrap_or(fits.saturating_mul(STRIDE)));
         // Where the prediction was wrong on the same side again and again, the steps become longer.
         let (side, times) = self.same_side();
         if times < 2 {
@@ -248,6 +250,18 @@ mod tests {
             expected,
             "{:?}",
             search.ran
+        );
+    }
+
+    #[test]
+    fn what_makes_no_difference_at_first_does_later() {
+        // The optimizer's step decides up to 500.
+        check(
+            8,
+            None,
+            |n| Some(500_000.max(1_000 * n)),
+            (Some(1000), Some(1001)),
+            20,
         );
     }
 

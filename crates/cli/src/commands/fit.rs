@@ -365,6 +365,7 @@ impl Fitting<'_> {
         };
         printer::say("it fits as it is; plans under which a step takes less time are looked for");
         report.base.step_device_ns = step_time(&needed.outcome.verdict).get();
+        report.base.step_device_range_ns = needed.outcome.verdict.step_device_ns;
         report.finished = false;
         self.search(trials, report, needed, &facts, one)
     }

@@ -22,7 +22,10 @@ use crate::split::UserCommand;
 /// Where an argument that the user did not type is tried first.
 const START: u64 = 8;
 /// Runs of one size, whatever they show.
-const MOST_RUNS: usize = 20;
+const MOST_RUNS: usize = 30;
+/// Memory that is the same at this many times the smallest size does not depend on it. Less would not show that: as long
+/// as the optimizer's step decides, a batch makes no difference.
+const FLAT: u64 = 1024;
 /// No run is begun once all have taken as many times the limit of one.
 const MOST_TIMEOUTS: u32 = 3;
 
@@ -126,7 +129,7 @@ impl Series<'_> {
                     "the runs took {MOST_TIMEOUTS} times the limit of one"
                 ));
             }
-            if self.is_flat(&search) {
+            if self.is_flat() {
                 break Some("memory does not depend on it".to_owned());
             }
             let outcome = self.at(value)?;
@@ -182,17 +185,14 @@ impl Series<'_> {
         Ok(outcome)
     }
 
-    /// Whether all sizes that show the law took the same.
-    fn is_flat(&self, search: &SizeSearch) -> bool {
-        let shown: Option<Vec<&Point>> = search
-            .showing()
-            .map(|size| self.points.iter().find(|point| point.value == size))
-            .collect();
-        shown.is_some_and(|shown| {
-            shown
-                .iter()
-                .all(|point| point.allocated_bytes == shown[0].allocated_bytes)
-        })
+    /// Whether sizes as far apart as they need be took the same.
+    fn is_flat(&self) -> bool {
+        let values = || self.points.iter().map(|point| point.value);
+        let (Some(least), Some(most)) = (values().min(), values().max()) else {
+            return false;
+        };
+        let same = |point: &Point| point.allocated_bytes == self.points[0].allocated_bytes;
+        most / FLAT >= least.max(1) && self.points.iter().all(same)
     }
 
     fn failure(&self, search: &SizeSearch) -> Option<String> {

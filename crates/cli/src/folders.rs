@@ -8,6 +8,11 @@ pub(crate) fn standins() -> Option<PathBuf> {
     home_of("XDG_CACHE_HOME", ".cache").map(|cache| cache.join("oomproof/standins"))
 }
 
+/// Where the measured rates of devices are kept; `None` when the user has no home.
+pub(crate) fn calibrations() -> Option<PathBuf> {
+    home_of("XDG_CACHE_HOME", ".cache").map(|cache| cache.join("oomproof/calibration"))
+}
+
 /// Where profiles are kept; `None` when the user has no home.
 pub(crate) fn profiles() -> Option<PathBuf> {
     home_of("XDG_STATE_HOME", ".local/state").map(|state| state.join("oomproof/profiles"))

@@ -14,6 +14,7 @@ use oomproof_analysis::{AnalysisError, Circumstances, EndedBy, Strictness, Verdi
 use oomproof_profile::{RunSettings, WarmSettings};
 
 use crate::applied_plan::{self, Applied, AppliedPlan, allocator_settings};
+use crate::calibration;
 use crate::card::Card;
 use crate::child::{self, Ended};
 use crate::failure::{Failure, reason};
@@ -341,7 +342,7 @@ fn settings(launch: &Launch, run: &RunFolder, standins: &Path) -> Result<RunSett
     };
     Ok(RunSettings {
         schema: 1,
-        device: launch.card.device_settings(),
+        device: calibration::applied(launch.card.device_settings())?,
         device_count: launch.n_devices,
         reserved_by_others_bytes: launch.card.others.get(),
         context_bytes: launch.card.context(launch.torch.cuda_version),

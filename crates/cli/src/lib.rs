@@ -17,6 +17,7 @@ mod commands;
 
 mod applied_plan;
 mod baseline;
+mod calibration;
 mod card;
 #[cfg_attr(not(target_os = "linux"), path = "child_elsewhere.rs")]
 mod child;

@@ -43,3 +43,45 @@ fn for_a_profile_of_a_run_that_used_nothing_no_card_is_promised() {
         assert_eq!(card["fit"]["answer"], expected, "{card}");
     }
 }
+
+/// Where the rates of an H100 are kept.
+const KEPT: &str = "home/.cache/oomproof/calibration/nvidia-h100-80gb-hbm3.json";
+
+#[test]
+fn measured_rates_that_no_card_can_have_are_refused() {
+    let setting = Setting::new().python("3,11,7", TORCH, "");
+    let path = setting.path(KEPT);
+    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+    for text in ["{", "{}", &" ".repeat(1 << 15)] {
+        std::fs::write(&path, text).unwrap();
+        let output = setting.output("run --json --gpu h100 train.py");
+        assert_eq!(output.status.code(), Some(4), "{output:?}");
+        let refused: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(refused["error"]["code"], "calibration");
+        let hint = refused["error"]["hint"].as_str().unwrap();
+        assert!(hint.starts_with("remove the file"), "{hint}");
+    }
+    // It is of one card, and says nothing of others.
+    let other = setting.output("run --json --gpu t4 train.py");
+    assert_eq!(other.status.code(), Some(11), "{other:?}");
+}
+
+#[test]
+fn where_there_is_no_gpu_nothing_is_measured() {
+    let setting = Setting::new().program(
+        "python3",
+        &format!(
+            r#"case "$2" in *launch_nanos*) echo 'torch sees no GPU' >&2; exit 1;; esac
+echo '{{"version":[3,11,7],"torch":{TORCH}}}'"#
+        ),
+    );
+    let output = setting.output("gpus --calibrate");
+    assert_eq!(output.status.code(), Some(5), "{output:?}");
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(
+        said.contains("no GPU of this machine could be measured: torch sees no GPU\n"),
+        "{said}"
+    );
+    assert!(said.contains("hint: run it where `nvidia-smi`"), "{said}");
+    assert!(!setting.path(KEPT).parent().unwrap().exists());
+}

@@ -107,6 +107,7 @@ impl Gpu {
             memory_clock_khz: self.memory_clock_khz,
             memory_bus_bits: self.memory_bus_bits,
             arithmetic: self.arithmetic(),
+            measured: None,
         }
     }
 }

@@ -33,5 +33,7 @@ pub use decode::{Profile, ReadError};
 pub use encode::encode;
 pub use names::{Basis, DriverAction, Phase, Role, Touch};
 pub use record::{AllocatorEvent, OutOfMemory, Record, UnknownRead};
-pub use settings::{ArithmeticRates, DeviceSettings, Range, RunSettings, WarmSettings};
+pub use settings::{
+    ArithmeticRates, DeviceSettings, MeasuredRates, Range, RunSettings, WarmSettings,
+};
 pub use values::{AssumedRead, AssumedValue, Routing, Values};

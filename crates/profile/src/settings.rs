@@ -35,6 +35,27 @@ pub struct ArithmeticRates {
     pub fp8: u64,
 }
 
+/// What a real device was measured to do in a second, in place of what its catalog says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MeasuredRates {
+    /// Floating-point operations of a large product of 32-bit numbers.
+    pub fp32: u64,
+    /// The same, rounded by tensor cores.
+    pub tf32: u64,
+    /// Of 16-bit numbers.
+    pub fp16: u64,
+    /// Of bfloat16.
+    pub bf16: u64,
+    /// Bytes of a large copy on the device, read and written.
+    pub memory_bytes: u64,
+    /// Bytes from pinned memory of the host.
+    pub from_host_bytes: u64,
+    /// Bytes to it.
+    pub to_host_bytes: u64,
+    /// Nanoseconds that the shortest kernel takes.
+    pub launch_nanos: u64,
+}
+
 /// The figures of one device that programs can ask for, and how fast it computes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeviceSettings {
@@ -67,6 +88,9 @@ pub struct DeviceSettings {
     /// How fast it computes, for the times of work.
     #[serde(default)]
     pub arithmetic: ArithmeticRates,
+    /// What was measured on such a device.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub measured: Option<MeasuredRates>,
 }
 
 /// All settings of one run.

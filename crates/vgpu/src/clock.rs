@@ -8,7 +8,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use oomproof_profile::DeviceSettings;
+use oomproof_profile::{DeviceSettings, MeasuredRates};
 
 use crate::deferred::put_off;
 use crate::session::Session;
@@ -19,8 +19,8 @@ const FLOOR: u64 = 2_000;
 const EVENT: u64 = 500;
 /// Bytes that a thread of a kernel is taken to move: a few elements in, as many out.
 const PER_THREAD: u64 = 64;
-/// Bytes per nanosecond between host and device.
-const HOST_LINK: u64 = 25;
+/// Bytes per second between host and device.
+const HOST_LINK: u64 = 25_000_000_000;
 /// Percent of the highest rates that work is taken to reach.
 ///
 /// Whole steps of training reach from 35 to 72 % of the arithmetic that data sheets state: the papers of Megatron-LM
@@ -74,6 +74,11 @@ pub(crate) struct Speeds {
     bytes: u64,
     /// Operations by [`Format`]; 0 where the settings do not say.
     operations: [u64; 6],
+    /// Bytes in a microsecond from the host, and to it.
+    from_host: u64,
+    to_host: u64,
+    /// Nanoseconds of the shortest kernel.
+    floor: u64,
 }
 
 impl Speeds {
@@ -84,9 +89,30 @@ impl Speeds {
         let operations = [
             rates.fp64, rates.fp32, rates.tf32, rates.fp16, rates.bf16, rates.fp8,
         ];
-        Self {
+        let link = HOST_LINK / 1_000_000;
+        let stated = Self {
             bytes: (bytes * REACHED / 100 / 1_000_000).max(1),
             operations: operations.map(|rate| rate / 100 * REACHED / 1_000_000_000),
+            from_host: link,
+            to_host: link,
+            floor: FLOOR,
+        };
+        device
+            .measured
+            .map_or(stated, |measured| stated.measured(measured))
+    }
+
+    /// What was measured is what work reaches.
+    fn measured(self, rates: MeasuredRates) -> Self {
+        let [fp64, .., fp8] = self.operations;
+        let each = |rate: u64| rate / 1_000_000_000;
+        let [fp32, tf32, fp16, bf16] = [rates.fp32, rates.tf32, rates.fp16, rates.bf16].map(each);
+        Self {
+            bytes: each(rates.memory_bytes).max(1),
+            operations: [fp64, fp32, tf32, fp16, bf16, fp8],
+            from_host: (rates.from_host_bytes / 1_000_000).max(1),
+            to_host: (rates.to_host_bytes / 1_000_000).max(1),
+            floor: rates.launch_nanos,
         }
     }
 
@@ -104,7 +130,6 @@ impl Speeds {
 }
 
 fn pass(stream: u64, nanos: u64) {
-    let nanos = FLOOR + nanos;
     if !put_off(nanos) {
         clock(stream).fetch_add(nanos, Ordering::Relaxed);
     }
@@ -118,17 +143,31 @@ pub(crate) fn kernel(session: &Session, stream: u64, threads: u64, cost: Option<
         Some(cost) => speeds.nanos(cost),
         None => speeds.moving(threads.saturating_mul(PER_THREAD)),
     };
-    pass(stream, nanos);
+    pass(stream, speeds.floor + nanos);
 }
 
 /// Work that moves so many bytes of device memory runs.
 pub(crate) fn moves(session: &Session, stream: u64, bytes: u64) {
-    pass(stream, session.speeds.moving(bytes));
+    let speeds = &session.speeds;
+    pass(stream, speeds.floor + speeds.moving(bytes));
+}
+
+/// Which way a copy goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Way {
+    FromHost,
+    ToHost,
 }
 
 /// Bytes go to the host or come from it.
-pub(crate) fn host_copy(stream: u64, bytes: u64) {
-    pass(stream, bytes / HOST_LINK);
+pub(crate) fn host_copy(session: &Session, stream: u64, bytes: u64, way: Way) {
+    let speeds = &session.speeds;
+    let each_microsecond = match way {
+        Way::FromHost => speeds.from_host,
+        Way::ToHost => speeds.to_host,
+    };
+    let nanos = bytes.saturating_mul(1000) / each_microsecond;
+    pass(stream, speeds.floor + nanos);
 }
 
 /// Work of a library runs, which writes so many bytes at least.
@@ -141,7 +180,7 @@ pub(crate) fn library(session: &Session, timing: Timing, written: u64) {
         Some(cost) => speeds.nanos(cost),
         None => speeds.moving(written),
     };
-    pass(stream, nanos);
+    pass(stream, speeds.floor + nanos);
 }
 
 /// Work of a graph takes as long as it was found to take when it was captured.
@@ -200,7 +239,7 @@ mod tests {
     fn time_passes_with_work_and_with_nothing_else() {
         let before = record(FIRST);
         let idle = record(FIRST);
-        pass(FIRST, 1_000_000);
+        pass(FIRST, FLOOR + 1_000_000);
         let busy = record(FIRST);
         assert_eq!(idle - before, EVENT);
         assert_eq!(busy - idle, 1_000_000 + FLOOR + EVENT);
@@ -248,6 +287,23 @@ mod tests {
         check(0, 35_000_000, Format::Brain, 1_000);
         check(0, 70_000_000, Format::Eighth, 1_000);
         check(0, 700_000, Format::Double, 1_000);
+        // What was measured is reached as it is; 64-bit numbers were not.
+        let known = Speeds::of(&DeviceSettings {
+            measured: Some(MeasuredRates {
+                fp32: tera,
+                tf32: 2 * tera,
+                fp16: 4 * tera,
+                bf16: 5 * tera,
+                memory_bytes: tera,
+                from_host_bytes: 12_500_000_000,
+                to_host_bytes: 10_000_000_000,
+                launch_nanos: 5_000,
+            }),
+            ..device.clone()
+        });
+        assert_eq!((known.bytes, known.floor), (1_000, 5_000));
+        assert_eq!((known.from_host, known.to_host), (12_500, 10_000));
+        assert_eq!(known.operations, [700, 1_000, 2_000, 4_000, 5_000, 70_000]);
         // Rates that the settings do not tell take no time.
         let silent = DeviceSettings {
             arithmetic: oomproof_profile::ArithmeticRates::default(),

@@ -85,6 +85,7 @@ fn settings() -> RunSettings {
             memory_clock_khz: 2_619_000,
             memory_bus_bits: 5120,
             arithmetic: ArithmeticRates::default(),
+            measured: None,
         },
         device_count: 1,
         reserved_by_others_bytes: 0,

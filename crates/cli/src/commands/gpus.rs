@@ -15,6 +15,7 @@ use serde::Serialize;
 
 use crate::applied_plan::AppliedPlan;
 use crate::card::Card;
+use crate::commands::calibrate;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::launch::{Extent, Facts, Initialization, Labels, Launch, Writes, launch};
@@ -51,6 +52,14 @@ pub(crate) struct GpusArgs {
     /// The CUDA version for which the size of a context is given in the JSON
     #[arg(long, value_name = "VERSION", default_value = "13.2", value_parser = cuda_version, conflicts_with = "profile")]
     pub cuda: u32,
+
+    /// Measure how fast the GPU of this machine is; `run` and `fit` go by that for cards of its name
+    #[arg(long, conflicts_with_all = ["words", "profile", "verify"])]
+    pub calibrate: bool,
+
+    /// The Python that measures; by default the first in PATH
+    #[arg(long, value_name = "PATH", requires = "calibrate")]
+    pub python: Option<PathBuf>,
 
     /// Print the list as JSON
     #[arg(long)]
@@ -146,6 +155,9 @@ struct Need {
 
 /// Prints the list.
 pub(crate) fn gpus(args: &GpusArgs, resources: Resources) -> Result<Exit, Failure> {
+    if args.calibrate {
+        return calibrate::calibrate(args.python.as_deref());
+    }
     let recorded = args.profile.as_deref().map(read).transpose()?;
     let chosen = chosen(&args.words)?;
     let mut lines: Vec<Line> = chosen

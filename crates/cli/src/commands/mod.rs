@@ -1,5 +1,6 @@
 //! The verbs, one file each: the arguments as typed, and one function that does the work.
 
+pub(crate) mod calibrate;
 pub(crate) mod check;
 pub(crate) mod diff;
 pub(crate) mod explain;

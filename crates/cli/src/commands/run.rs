@@ -11,6 +11,7 @@ use serde::Serialize;
 
 use crate::applied_plan::{Applied, AppliedPlan};
 use crate::bar::Glyphs;
+use crate::calibration;
 use crate::card::{Card, CardArgs, card};
 use crate::commands::growth::{Base, Growth, grow};
 use crate::duration;
@@ -308,5 +309,12 @@ pub(crate) fn announce(request: &Launch, user: &UserCommand) {
     ));
     if let Some(assumption) = &card.assumption {
         printer::say(&format!("assuming that {assumption}"));
+    }
+    // A file that is refused is told of by the run.
+    if let Ok(Some(measured)) = calibration::of_device(card.name()) {
+        printer::say(&format!(
+            "times go by rates that `gpus --calibrate` measured on such a device, driver {}",
+            measured.driver
+        ));
     }
 }

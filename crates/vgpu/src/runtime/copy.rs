@@ -246,7 +246,12 @@ pub(crate) fn pass_time(session: &Session, stream: u64, sides: [u64; 2], len: u6
     if sides.iter().all(|side| memory.arena.contains(*side)) {
         clock::moves(session, stream, 2 * len);
     } else {
-        clock::host_copy(stream, len);
+        let way = if memory.arena.contains(sides[0]) {
+            clock::Way::FromHost
+        } else {
+            clock::Way::ToHost
+        };
+        clock::host_copy(session, stream, len, way);
     }
 }
 

@@ -242,6 +242,16 @@ impl FitReport {
         self.fits = self.fits_as_it_is;
     }
 
+    /// Chooses the next plan that fitted in training; whether there is one.
+    pub(crate) fn turn_to_next(&mut self) -> bool {
+        self.chosen = self
+            .plans
+            .iter()
+            .position(|plan| plan.fits && !plan.levers.is_empty());
+        self.fits |= self.chosen.is_some();
+        self.chosen.is_some()
+    }
+
     /// How the verb ends.
     pub(crate) fn exit(&self) -> Exit {
         if self.interrupted {

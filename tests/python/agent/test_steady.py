@@ -14,8 +14,10 @@ from _oomproof_agent.steady import Steady
 MIB = 1 << 20
 
 
-def check(peaks, expected, *, reserved=None, forward=False, steps=None, full=False, over_data=False, ragged=False):
-    steady = Steady(steps=steps, full=full)
+def check(
+    peaks, expected, *, reserved=None, forward=False, steps=None, full=False, over_data=False, ragged=False, least=3
+):
+    steady = Steady(steps=steps, full=full, least=least)
     if over_data:
         steady.pass_begins()
     steady.ragged = ragged
@@ -40,6 +42,8 @@ RAGGED = [(number * 7 % 5 + 1) * MIB for number in range(50)]
         ([10, 20 * MIB, 20 * MIB, 20 * MIB], ("steady", 3), {}),
         ([30 * MIB, 20 * MIB, 20 * MIB], ("steady", 3), {}),
         ([10 * MIB, 10 * MIB], (None, 2), {}),
+        ([10 * MIB] * 50, ("steady", 8), {"least": 8}),
+        ([10 * MIB] * 50, ("steady", 9), {"least": 8, "reserved": [1, 2, 2, 2, 2, 2, 2, *[3] * 50]}),
         ([10 * MIB, 20 * MIB, 30 * MIB, 30 * MIB + 511], ("steady", 4), {}),
         ([10 * MIB, 20 * MIB, 30 * MIB, 30 * MIB + 512], (None, 4), {}),
         ([10 * MIB] * 4, ("steady", 4), {"reserved": [1, 2, 3, 3]}),

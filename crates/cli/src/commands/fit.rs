@@ -46,6 +46,8 @@ use crate::warm::{self, Started, Warm};
 
 /// A run that takes so many times as long as the script as it is, hangs.
 const HANGS: u32 = 8;
+/// So many plans more are run whole before the search is repeated with the whole script.
+const MOST_NEXT: usize = 2;
 /// No run is taken to hang before this.
 const LEAST_TIMEOUT: Duration = Duration::from_mins(1);
 /// All cards together may take so many times as long as one.
@@ -391,6 +393,7 @@ impl Fitting<'_> {
         );
         let mut goal = self.args.goal(self.request, &self.request.card);
         goal.aim = Aim::Faster;
+        let mut held: Option<(FitReport, Plan, Facts)> = None;
         // Evaluation or saving may need more than training; then they are part of every run.
         for extent in [Extent::Training, Extent::Steady] {
             if extent == Extent::Steady {
@@ -412,36 +415,51 @@ impl Fitting<'_> {
             let search = Search::new(facts.clone(), measured, goal.clone());
             let found = find(trials, &setup, search, self.ends)?;
             report.take(&found, measured.step_ns, self.args.strictness());
-            let Some(chosen) = report.chosen() else {
-                break;
+            let most = if extent == Extent::Training {
+                MOST_NEXT
+            } else {
+                0
             };
-            let levers = chosen.levers.clone();
-            let plan = plan_file::plan(&levers, self.request, &facts);
-            let verified = self.verify(trials, &plan, &setup)?;
-            match verified {
-                Verification::Fits(verdict) => {
-                    report.verified(&verdict);
-                    self.finish(&mut report, plan, &facts)?;
+            for next in 0..=most {
+                if next > 0 && (self.ends.have_come() || !report.turn_to_next()) {
                     break;
                 }
-                Verification::DoesNot(why) => {
-                    printer::say(&format!(
-                        "the plan ({}) does not hold for the whole script: {why}",
-                        in_short(&levers)
-                    ));
-                    report.reject(why);
-                    // What else there is was not looked for yet.
-                    report.finished = false;
-                }
-                Verification::Interrupted => {
-                    report.interrupted = true;
-                    self.finish(&mut report, plan, &facts)?;
+                let Some(chosen) = report.chosen() else {
                     break;
+                };
+                let levers = chosen.levers.clone();
+                let plan = plan_file::plan(&levers, self.request, &facts);
+                match self.verify(trials, &plan, &setup)? {
+                    Verification::Fits(verdict) => {
+                        report.verified(&verdict);
+                        held = Some((report.clone(), plan, facts.clone()));
+                        break;
+                    }
+                    Verification::DoesNot(why) => {
+                        printer::say(&format!(
+                            "the plan ({}) does not hold for the whole script: {why}",
+                            in_short(&levers)
+                        ));
+                        report.reject(why);
+                        // What else there is was not looked for yet.
+                        report.finished = false;
+                    }
+                    Verification::Interrupted => {
+                        report.interrupted = true;
+                        self.finish(&mut report, plan, &facts)?;
+                        return Ok(report);
+                    }
                 }
             }
-            if self.ends.have_come() {
+            // The cheapest plan held, nothing fits in training, or there is no time to look for a cheaper one than the
+            // plan that held.
+            if report.rejected.is_empty() || self.ends.have_come() {
                 break;
             }
+        }
+        if let Some((of_plan, plan, facts)) = held {
+            report = of_plan;
+            self.finish(&mut report, plan, &facts)?;
         }
         report.interrupted |= self.ends.was_interrupted();
         Ok(report)

@@ -38,7 +38,7 @@ from .processes import Followed, after_fork_in_child, prepare_environment
 from .ranks import Ranks
 from .roles import Roles
 from .sites import Sites
-from .steady import Steady
+from .steady import LEAST_STEPS, PLANNED_STEPS, Steady
 from .steps import Steps
 
 SCHEMA = 1
@@ -75,7 +75,9 @@ class Agent:
         self.sites = Sites(self.device, self.frames)
         self.modules = Modules(self.device, self.phases)
         self.exits = Exits(self.device, self.frames)
-        steady = Steady(steps=settings.get("steps"), full=settings.get("full", False))
+        self._steady = steady = Steady(
+            steps=settings.get("steps"), full=settings.get("full", False), least=_least_steps(settings)
+        )
         self.course = Course(
             stop=self._stop,
             time_limit=settings.get("timeout_secs"),
@@ -187,6 +189,7 @@ class Agent:
         self.device.restart(run_json=run_json)
         self.course.limit(settings.get("timeout_secs"))
         self.course.training_only = settings.get("training_only", False)
+        self._steady.least = _least_steps(settings)
         self.followed.run_json = run_json
         self.history.folder = settings["run_dir"]
         self.offline.scratch = settings["scratch"]
@@ -313,6 +316,11 @@ class Agent:
         self.loaders.step_aside()
         self.sites.step_aside()
         self.modules.step_aside()
+
+
+def _least_steps(settings: Dict[str, Any]) -> int:
+    is_last_word = settings.get("plan") is not None and not settings.get("training_only", False)
+    return PLANNED_STEPS if is_last_word else LEAST_STEPS
 
 
 def _part(name: str) -> Optional[Any]:

@@ -11,6 +11,9 @@ from typing import List, Optional
 
 BLOCK = 512
 LEAST_STEPS = 3
+# Under a plan, what is reserved may still grow after steps that were alike: recomputed and split work finds blocks of
+# other sizes behind it. The last word on a plan waits for as many steps as a plateau takes.
+PLANNED_STEPS = 8
 GROWING_STEPS = 10
 VARYING_STEPS = 30
 # Batches that are known to differ need no plateau: the largest ones are looked for instead.
@@ -25,9 +28,11 @@ CALM_FORWARDS = 8
 class Steady:
     """Collects the peaks of steps and says whether they are known, and why."""
 
-    def __init__(self, *, steps: Optional[int], full: bool) -> None:
+    def __init__(self, *, steps: Optional[int], full: bool, least: int = LEAST_STEPS) -> None:
         self._limit = steps
         self._full = full
+        #: So many steps of a first pass are made at least.
+        self.least = least
         self._pass_began = 0
         self._passes = 0
         self._over_data = False
@@ -60,7 +65,7 @@ class Steady:
         inside = count - self._pass_began
         if not self.fresh and inside >= (2 if self._passes == 1 else 1) and self._nothing_new():
             return "steady"
-        if inside < LEAST_STEPS or max(self.allocated) == 0:
+        if inside < self.least or max(self.allocated) == 0:
             return None
         if self._calm():
             self.fresh = False

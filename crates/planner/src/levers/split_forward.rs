@@ -47,7 +47,9 @@ fn check(script: &Script<'_>) -> Result<(), String> {
     if compares_samples(facts) {
         return Err(COMPARES.to_owned());
     }
-    if !matches!(facts.batch_source, None | Some(BatchSource::Forward)) {
+    // Loops of frameworks divide their losses by what a piece cannot know, so that `micro-batch` may refuse them.
+    let is_cut_by_loader = !matches!(facts.batch_source, None | Some(BatchSource::Forward));
+    if is_cut_by_loader && facts.frameworks.is_empty() {
         return Err("`micro-batch` does the same without computing anything twice".to_owned());
     }
     Ok(())

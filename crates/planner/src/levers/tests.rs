@@ -141,6 +141,11 @@ fn loops_without_a_loader() {
         V2_15,
         Err("`micro-batch` does the same without computing anything twice"),
     );
+    // `micro-batch` may refuse the loops of frameworks.
+    let mut facts = of(4, "loader");
+    facts["frameworks"] = json!(["transformers.Trainer"]);
+    let offered = Ok(json!([{"chunks": 2}, {"chunks": 4}]));
+    check(Lever, &facts, V2_15, offered);
     let mut facts = of(4, "forward");
     facts["loss"] = json!({"kind": "cross_entropy", "rows": 4, "classes": 4});
     let compares = "the loss compares the samples of a batch with each other";

@@ -72,9 +72,19 @@ fn options(script: &Script<'_>) -> Vec<Parameters> {
         .collect()
 }
 
+/// Up to so many pieces every number is looked at, and beyond it doubles.
+const EVERY_COUNT: u64 = 16;
+/// A step of more pieces is mostly waiting for kernels to start.
+const MOST_PIECES: u64 = 256;
+
 /// The numbers of pieces that make a difference: each leaves another largest piece.
 pub(super) fn piece_counts(batch: u64) -> impl Iterator<Item = u64> {
-    (2..=batch).filter(move |chunks| batch.div_ceil(*chunks) < batch.div_ceil(chunks - 1))
+    (2..=batch.min(MOST_PIECES)).filter(move |&chunks| {
+        if chunks > EVERY_COUNT && chunks != batch {
+            return chunks.is_power_of_two();
+        }
+        batch.div_ceil(chunks) < batch.div_ceil(chunks - 1)
+    })
 }
 
 fn shape(used: &LeverUse, workload: &mut Workload) {

@@ -130,6 +130,24 @@ fn pieces_of_batches() {
 }
 
 #[test]
+fn pieces_of_a_batch() {
+    let check = |batch: u64, expected: &[u64]| {
+        let found: Vec<u64> = super::micro_batch::piece_counts(batch).collect();
+        assert_eq!(found, expected, "{batch}");
+    };
+    check(1, &[]);
+    check(6, &[2, 3, 6]);
+    check(20, &[2, 3, 4, 5, 7, 10, 20]);
+    check(40, &[2, 3, 4, 5, 6, 7, 8, 10, 14, 32, 40]);
+    check(
+        1000,
+        &[
+            2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 32, 64, 128, 256,
+        ],
+    );
+}
+
+#[test]
 fn loops_without_a_loader() {
     use LeverName::SplitForward as Lever;
     let of = |batch: u64, source: &str| json!({"batch": batch, "batch_source": source});

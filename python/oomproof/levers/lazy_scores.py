@@ -64,24 +64,18 @@ def make(
     return _stand_in(torch, state)
 
 
-def state_of(tensor: Any) -> Optional[State]:
-    """What stands behind a stand-in; `None` for every other tensor."""
-    found = getattr(type(tensor), "of_lever", None)
-    return tensor._oomproof if found == OF_LEVER else None
+def form_of(torch: Any, tensor: Any) -> Optional[State]:
+    """What stands behind a stand-in, without the layer's input, which is not kept alive; `None` for another tensor."""
+    if not isinstance(tensor, _kind(torch)):
+        return None
+    state = copy.copy(tensor._oomproof)
+    state.hidden = None
+    return state  # type: ignore[no-any-return]
 
 
-def form_of(tensor: Any) -> Optional[State]:
-    """`state_of` without the layer's input, which is not kept alive."""
-    state = copy.copy(state_of(tensor))
-    if state is not None:
-        state.hidden = None
-    return state
-
-
-def behind(tensor: Any) -> Any:
+def behind(torch: Any, tensor: Any) -> Any:
     """The input of the layer for a stand-in, which is all that exists of it; every other tensor is itself."""
-    state = state_of(tensor)
-    return tensor if state is None else state.hidden
+    return tensor._oomproof.hidden if isinstance(tensor, _kind(torch)) else tensor
 
 
 def _stand_in(torch: Any, state: State) -> Any:
@@ -101,8 +95,6 @@ def _autocast(torch: Any, device: str) -> Any:
 @functools.lru_cache(maxsize=1)
 def _kind(torch: Any) -> Any:
     class Scores(torch.Tensor):  # type: ignore[misc]
-        of_lever = OF_LEVER
-
         @classmethod
         def __torch_function__(
             cls, function: Any, _types: Any, args: Tuple[Any, ...] = (), kwargs: Optional[Dict[str, Any]] = None

@@ -134,8 +134,8 @@ class _Run:
             # The graph of a loss says what it is the mean of, so each slice has one, for as long as it is looked at.
             result = self._original(*call[0], **call[1])
             counts.append([self._count(tensor, size) for tensor in trees.tensors(torch, result) if tensor.dim() == 0])
-            self.scores = [lazy_scores.form_of(tensor) for tensor in trees.tensors(torch, result)]
-            results.append(trees.mapped(torch, result, lambda tensor: lazy_scores.behind(tensor).detach()))
+            self.scores = [lazy_scores.form_of(torch, tensor) for tensor in trees.tensors(torch, result)]
+            results.append(trees.mapped(torch, result, lambda tensor: lazy_scores.behind(torch, tensor).detach()))
             del result
         self._shares = self._shared(counts)
         losses = iter(range(len(counts[0]) if counts else 0))
@@ -157,7 +157,7 @@ class _Run:
             self._restore(self._random[position])
             with torch.enable_grad(), self._mode():
                 result = self._original(*call[0], **call[1])
-            given = [lazy_scores.behind(tensor) for tensor in trees.tensors(torch, result)]
+            given = [lazy_scores.behind(torch, tensor) for tensor in trees.tensors(torch, result)]
             outputs = [tensor for tensor in given if tensor.is_floating_point()]
             roots, factors, loss = [], [], 0
             for output, gradient in zip(outputs, gradients):

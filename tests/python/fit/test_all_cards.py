@@ -2,20 +2,12 @@
 
 from __future__ import annotations
 
-import json
-import os
-import re
-import subprocess
-import sys
 import textwrap
 from pathlib import Path
 from typing import Any, Dict, List, Tuple
 
 import pytest
-
-ROOT = Path(__file__).resolve().parents[3]
-PROGRAM = os.environ.get("OOMPROOF_BIN", str(ROOT / "target" / "release" / "oomproof"))
-PYTHON = os.environ.get("OOMPROOF_TEST_PYTHON", sys.executable)
+from fitting import all_but, oomproof
 
 # Parameters of 1.2 GiB, with the rest of AdamW four times that, and its temporaries. What is cached of the one block is
 # too small for the other, so that 3.5 GiB more are reserved where there is room.
@@ -35,21 +27,10 @@ for _ in range(12):
 """
 # One lever is left, so that each search is short.
 LEFT = "optimizer-implementation"
-NAMES = re.compile(r'^NAME = "([a-z-]+)"$', re.MULTILINE)
-LEVERS = [
-    name
-    for file in sorted((ROOT / "python" / "oomproof" / "levers").glob("*.py"))
-    for name in NAMES.findall(file.read_text())
-    if name != LEFT
-]
 
 
 def fit(folder: Path, *options: str) -> Dict[str, Any]:
-    command = [PROGRAM, "fit", *options, "--without", ",".join(LEVERS), "--python", PYTHON, "--json", "train.py"]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300, check=False)
-    assert done.stdout, done.stderr
-    found: Dict[str, Any] = json.loads(done.stdout)
-    return {**found, "code": done.returncode, "said": done.stderr}
+    return oomproof(folder, "fit", *options, "--without", all_but(LEFT), "train.py")
 
 
 @pytest.fixture(scope="module")

@@ -3,20 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
-import re
 import subprocess
-import sys
 import textwrap
 import time
 from pathlib import Path
 from typing import Any, Dict, List
 
 import pytest
-
-ROOT = Path(__file__).resolve().parents[3]
-PROGRAM = os.environ.get("OOMPROOF_BIN", str(ROOT / "target" / "release" / "oomproof"))
-PYTHON = os.environ.get("OOMPROOF_TEST_PYTHON", sys.executable)
+from fitting import CONTEXT, PROGRAM, PYTHON, all_but
 
 SCRIPT = """
 import torch
@@ -51,15 +45,6 @@ with torch.no_grad():
 )
 # One lever is left, with two settings: the search is as short as it can be.
 LEFT = "optimizer-implementation"
-NAMES = re.compile(r'^NAME = "([a-z-]+)"$', re.MULTILINE)
-LEVERS = [
-    name
-    for file in sorted((ROOT / "python" / "oomproof" / "levers").glob("*.py"))
-    for name in NAMES.findall(file.read_text())
-    if name != LEFT
-]
-# What a context takes on that card, by the catalog, in MiB.
-CONTEXT = 426
 
 
 def start(folder: Path, verb: str, *options: str, script: str = "train.py") -> subprocess.Popen[str]:
@@ -87,7 +72,7 @@ def found(folder: Path) -> List[Dict[str, Any]]:
     # Four times the parameters, the temporaries of the optimizer's step, which are a fifth, and the context.
     parameters = 4 * 4096 * (64 + 4096 + 10) / (1 << 20)
     memory = f"{int(4.85 * parameters) + CONTEXT}MiB"
-    options = ["--memory", memory, "--without", ",".join(LEVERS)]
+    options = ["--memory", memory, "--without", all_but(LEFT)]
     forked = start(folder, "fit", *options, "-o", "forked.toml")
     anew = start(folder, "fit", *options, "-o", "anew.toml", "--no-forks")
     return [ended(forked), ended(anew)]
@@ -118,7 +103,7 @@ def test_what_fits_needs_no_plan(folder: Path) -> None:
 
 
 def test_what_fits_is_made_faster_when_it_is_asked_for(folder: Path) -> None:
-    faster = ended(start(folder, "fit", "--faster", "--without", ",".join(LEVERS), "-o", "faster.toml"))
+    faster = ended(start(folder, "fit", "--faster", "--without", all_but(LEFT), "-o", "faster.toml"))
     assert (faster["code"], faster["fits"], faster["fits_as_it_is"]) == (0, True, True), faster["said"]
     chosen = faster["plans"][faster["chosen"]]
     assert chosen["verified"] and chosen["relative_time"] <= 0.98
@@ -132,7 +117,7 @@ def test_what_fits_only_when_memory_is_given_back_has_a_faster_plan(folder: Path
     spare = peak["reserved_bytes"] - peak["allocated_bytes"]
     assert spare > 700 << 20
     memory = f"{(peak['process_bytes']['likely'] - spare // 2) >> 20}MiB"
-    options = ["--memory", memory, "--without", ",".join(LEVERS), "-o", "caching.toml"]
+    options = ["--memory", memory, "--without", all_but(LEFT), "-o", "caching.toml"]
     found = ended(start(folder, "fit", *options, script="caching.py"))
     assert (found["code"], found["fits"], found["fits_as_it_is"]) == (0, True, True), found["said"]
     given_back = found["base"]["given_back"]
@@ -144,7 +129,7 @@ def test_what_fits_only_when_memory_is_given_back_has_a_faster_plan(folder: Path
 def test_a_plan_that_fails_in_evaluation_is_replaced(folder: Path) -> None:
     (folder / "evaluating.py").write_text(textwrap.dedent(EVALUATING))
     # Parameters with their optimizer take 200 MiB, and evaluation 320 MiB of them and its layers.
-    without = ",".join(name for name in LEVERS if name != "evaluation-batch")
+    without = all_but(LEFT, "evaluation-batch")
     options = ["--memory", f"{CONTEXT + 430}MiB", "--without", without, "-o", "evaluating.toml"]
     found = ended(start(folder, "fit", *options, script="evaluating.py"))
     assert (found["code"], found["fits"], found["finished"]) == (0, True, True), found["said"]
@@ -163,7 +148,7 @@ def test_what_fits_nowhere_has_a_floor(folder: Path) -> None:
     # Parameters, gradients and the optimizer's state, which no lever that is left makes smaller.
     least = 4 * 4 * 4096 * (64 + 4096 + 10)
     memory = f"{CONTEXT + (least >> 20) // 2}MiB"
-    without = ",".join(name for name in LEVERS if name not in ("micro-batch", "allocator-settings"))
+    without = all_but(LEFT, "micro-batch", "allocator-settings")
     began = time.monotonic()
     found = ended(start(folder, "fit", "--memory", memory, "--without", without, "-o", "nothing.toml"))
     assert (found["code"], found["fits"], found["chosen"], found["finished"]) == (10, False, None, True), found["said"]

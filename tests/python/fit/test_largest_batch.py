@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
 import textwrap
 from pathlib import Path
 from typing import Any, Dict
 
 import pytest
-
-ROOT = Path(__file__).resolve().parents[3]
-PROGRAM = os.environ.get("OOMPROOF_BIN", str(ROOT / "target" / "release" / "oomproof"))
-PYTHON = os.environ.get("OOMPROOF_TEST_PYTHON", sys.executable)
+from fitting import oomproof
 
 # Of few rows the optimizer's step decides, where rows make no difference. Each row is of 256 tokens.
 SCRIPT = """
@@ -41,13 +34,8 @@ MEMORY = 1100 << 20
 MARGIN = 200 << 20
 
 
-def oomproof(folder: Path, verb: str, *arguments: str, memory: int = MEMORY) -> Dict[str, Any]:
-    card = ["--gpu", "rtx-4090", "--memory", f"{memory >> 20}MiB"]
-    command = [PROGRAM, verb, *card, "--python", PYTHON, "--json", *arguments]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300, check=False)
-    assert done.stdout, done.stderr
-    found: Dict[str, Any] = json.loads(done.stdout)
-    return {**found, "code": done.returncode, "said": done.stderr}
+def on_card(folder: Path, verb: str, *arguments: str, memory: int = MEMORY) -> Dict[str, Any]:
+    return oomproof(folder, verb, "--gpu", "rtx-4090", "--memory", f"{memory >> 20}MiB", *arguments)
 
 
 @pytest.fixture(scope="module")
@@ -59,14 +47,14 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def check(folder: Path, margin: int, *typed: str) -> int:
     options = ["--margin", f"{margin >> 20}MiB"] if margin else []
-    found = oomproof(folder, "fit", "--max-batch=--rows", *options, "train.py", *typed)
+    found = on_card(folder, "fit", "--max-batch=--rows", *options, "train.py", *typed)
     assert (found["code"], found["fits"], found["margin_bytes"]) == (0, True, margin), found["said"]
     largest: int = found["largest_batch"]
     assert found["max_batch"]["smallest_not_fitting"] == largest + 1
     # The margin is kept as memory that others hold; here the card is smaller instead.
-    fits = oomproof(folder, "run", "train.py", "--rows", str(largest), memory=MEMORY - margin)
+    fits = on_card(folder, "run", "train.py", "--rows", str(largest), memory=MEMORY - margin)
     assert fits["code"] == 0 and fits["peak"]["process_bytes"]["likely"] <= MEMORY - margin
-    does_not = oomproof(folder, "run", "train.py", "--rows", str(largest + 1), memory=MEMORY - margin)
+    does_not = on_card(folder, "run", "train.py", "--rows", str(largest + 1), memory=MEMORY - margin)
     assert (does_not["code"], does_not["verdict"]) == (10, "does_not_fit")
     return largest
 
@@ -76,4 +64,4 @@ def test_the_largest_batch_runs_and_the_next_does_not(folder: Path) -> None:
     with_margin = check(folder, MARGIN, "--rows", "12")
     assert 4 < with_margin < largest
     # The next size goes through on the whole card, so that it is the margin that decides.
-    assert oomproof(folder, "run", "train.py", "--rows", str(with_margin + 1))["code"] == 0
+    assert on_card(folder, "run", "train.py", "--rows", str(with_margin + 1))["code"] == 0

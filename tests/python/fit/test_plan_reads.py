@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
 import textwrap
 from pathlib import Path
 from typing import Any, Dict, List
 
-ROOT = Path(__file__).resolve().parents[3]
-PROGRAM = os.environ.get("OOMPROOF_BIN", str(ROOT / "target" / "release" / "oomproof"))
-PYTHON = os.environ.get("OOMPROOF_TEST_PYTHON", sys.executable)
+from fitting import oomproof
 
 SCRIPT = """
 import torch
@@ -40,10 +34,9 @@ READS = {"unknown_value", "unknown_number", "unknown_data", "assumed_value", "as
 def reads(folder: Path, own: str, *options: str) -> List[Dict[str, Any]]:
     (folder / "train.py").write_text(textwrap.dedent(SCRIPT).replace("OWN", own))
     (folder / "plan.toml").write_text(PLAN)
-    command = [PROGRAM, "run", "--gpu", "rtx-4090", "--python", PYTHON, "--json", *options, "train.py"]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stderr
-    return [each for each in json.loads(done.stdout)["assumptions"] if each["kind"] in READS]
+    done = oomproof(folder, "run", "--gpu", "rtx-4090", *options, "train.py")
+    assert done["code"] == 0, done["said"]
+    return [each for each in done["assumptions"] if each["kind"] in READS]
 
 
 def test_reads_of_levers_are_the_plan_s(tmp_path: Path) -> None:

@@ -2,20 +2,12 @@
 
 from __future__ import annotations
 
-import json
-import os
-import re
-import subprocess
-import sys
 import textwrap
 from pathlib import Path
 from typing import Any, Dict
 
 import pytest
-
-ROOT = Path(__file__).resolve().parents[3]
-PROGRAM = os.environ.get("OOMPROOF_BIN", str(ROOT / "target" / "release" / "oomproof"))
-PYTHON = os.environ.get("OOMPROOF_TEST_PYTHON", sys.executable)
+from fitting import CONTEXT, all_but, oomproof
 
 # Activations are most of what it takes: 2 * 2048 * 8192 numbers, and as many gradients.
 SCRIPT = """
@@ -32,25 +24,13 @@ for x, y in DataLoader(data, batch_size=2048):
     optimizer.zero_grad()
 """
 LEFT = "micro-batch"
-NAMES = re.compile(r'^NAME = "([a-z-]+)"$', re.MULTILINE)
-LEVERS = [
-    name
-    for file in sorted((ROOT / "python" / "oomproof" / "levers").glob("*.py"))
-    for name in NAMES.findall(file.read_text())
-    if name != LEFT
-]
-# What a context takes on that card, by the catalog, in MiB.
-CONTEXT = 426
 
 
 def found(folder: Path, rate: str, *options: str) -> Dict[str, Any]:
     (folder / "train.py").write_text(textwrap.dedent(SCRIPT.replace("RATE", rate)))
-    command = [PROGRAM, "fit", "--gpu", "rtx-4090", "--memory", f"{CONTEXT + 160}MiB", "--python", PYTHON, "--json",
-               "--without", ",".join(LEVERS), *options, "train.py"]  # fmt: skip
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=300)
-    assert done.stdout, done.stderr
-    report: Dict[str, Any] = json.loads(done.stdout)
-    return {**report, "code": done.returncode, "said": done.stderr}
+    memory = f"{CONTEXT + 160}MiB"
+    card = ["--gpu", "rtx-4090", "--memory", memory]
+    return oomproof(folder, "fit", *card, "--without", all_but(LEFT), *options, "train.py")
 
 
 @pytest.mark.parametrize(("rate", "expected"), [("0.5", "redrawn"), ("0.0", "rounding")])
